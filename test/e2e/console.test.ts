@@ -200,7 +200,7 @@ test('the console', { skip: needsChromium }, async (t) => {
       .getByRole('row', { name: /default/ })
       .first()
       .click();
-    await page.getByText('Stored bytes').waitFor();
+    await page.getByText('Stored', { exact: true }).waitFor();
     await assertAccessible(page);
   });
 

@@ -6,8 +6,7 @@ import { useLoad } from '../load';
 import { useSession } from '../session';
 import { Confirm, Dialog } from '../ui/dialogs';
 import { Badge, Failure, Loading, Outdated, Time } from '../ui/parts';
-import { QUOTA_NAMES, QUOTAS, UsageBars, type Quota } from '../ui/usage';
-import { count } from '../words';
+import { QUOTA_NAMES, QUOTAS, quotaText, UsageBars, type Quota } from '../ui/usage';
 import { Keys } from './keys';
 
 type Tenant = Operations['getTenant']['answer'];
@@ -196,7 +195,8 @@ function Rename({
   );
 }
 
-const limitOf = (quota: number | null): string => (quota === null ? 'without a limit' : count(quota));
+const limitOf = (name: Quota, quota: number | null): string =>
+  quota === null ? 'without a limit' : quotaText(name, quota);
 
 /** Those that are left empty are the service's own. */
 function Quotas({
@@ -229,7 +229,8 @@ function Quotas({
         <label key={name}>
           <span>
             {QUOTA_NAMES[name]}
-            {given[name] === undefined && inForce && `, now ${limitOf(inForce[name])}`}
+            {name === 'storageBytes' && ', bytes'}
+            {given[name] === undefined && inForce && `, now ${limitOf(name, inForce[name])}`}
           </span>
           <input
             type="number"

@@ -1,6 +1,6 @@
 import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
-import { count } from '../words';
+import { bytes, count } from '../words';
 
 type Usage = Operations['getUsage']['answer'];
 export type Quota = keyof Usage['quotas'];
@@ -8,13 +8,16 @@ export type Quota = keyof Usage['quotas'];
 export const QUOTA_NAMES: Readonly<Record<Quota, string>> = {
   requestsPerSecond: 'Requests a second',
   eventsPerSecond: 'Events a second',
-  storageBytes: 'Stored bytes',
+  storageBytes: 'Stored',
   projections: 'Projections',
   reducers: 'Reducers',
   connections: 'Connections',
   pendingUploads: 'Uploads under way',
 };
 export const QUOTAS = Object.keys(QUOTA_NAMES) as Quota[];
+
+export const quotaText = (name: Quota, value: number): string =>
+  name === 'storageBytes' ? bytes(value) : count(value);
 
 /** What a tenant takes of its quotas, as bars. */
 export const UsageBars = ({ of: { usage, quotas } }: { readonly of: Usage }): JSX.Element => (
@@ -25,8 +28,8 @@ export const UsageBars = ({ of: { usage, quotas } }: { readonly of: Usage }): JS
         <li key={name}>
           <span>{QUOTA_NAMES[name]}</span>
           <span class="number">
-            {count(usage[name])}
-            {most !== null && ` of ${count(most)}`}
+            {quotaText(name, usage[name])}
+            {most !== null && ` of ${quotaText(name, most)}`}
           </span>
           {most !== null && <meter aria-label={QUOTA_NAMES[name]} min={0} max={most} value={usage[name]} />}
         </li>
