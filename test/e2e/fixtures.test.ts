@@ -209,6 +209,12 @@ test('fixtures are run by the service', { skip: noJail }, async (t) => {
         then: { states: { 'trip-1': state(2, 'Ended'), 'trip-2': state(1, 'Began') } },
       },
       {
+        name: 'the last time that there is',
+        reducer: 'Tally',
+        when: [{ eventType: 'On', timestamp: '9999-12-31T23:59:59.999Z' }, { eventType: 'Echo' }],
+        then: { state: state(2, 'trip-1|trip||||9999-12-31T23:59:59.999Z') },
+      },
+      {
         name: 'given throws',
         reducer: 'Tally',
         given: [began('trip-1', 'Boom')],
@@ -234,6 +240,7 @@ test('fixtures are run by the service', { skip: noJail }, async (t) => {
       [
         ['keys', 'passed', []],
         ['aggregates', 'passed', []],
+        ['the last time that there is', 'passed', []],
         ['given throws', 'failed', [['fault', true]]],
         ['a key that stopped takes no more', 'passed', []],
         [
