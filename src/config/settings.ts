@@ -684,7 +684,7 @@ const TABLE = {
     'INSPECTION_DEADLINE_MS',
     '30000',
     'ms',
-    'How long a state at a version, a dry run or a verification may fold; a dry run then tells how far it got.',
+    'How long a state at a version, a dry run, a run of fixtures or a verification may fold; past it a state is refused, and the others tell how far they got.',
     count(100, 80_000),
   ),
   inspectionMemoryBytes: row(

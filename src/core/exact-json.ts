@@ -7,9 +7,8 @@ const MARK = '\ud800';
 const MAY_ROUND = /[\d.]{16}|\d[eE][+-]?\d/;
 /** Strings, so that they are passed over, and numbers with many digits or an exponent. */
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.]{15,}(?:[eE][+-]?\d+)?|-?\d[\d.]*[eE][+-]?\d+/g;
-/** A string of JSON, and the colon behind it where it is the name of a member. */
-const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?/g;
-const MARKED = /^"\\ud800(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)"$/;
+/** A string of JSON that is such a number: neither a piece of another one, where its quote has a backslash, nor the name of a member. */
+const MARKED = /(?<!\\)"\\ud800(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)"(?!\s*:)/g;
 /** Below it a double has fewer digits. */
 const LEAST_NORMAL = 2 ** -1022;
 
@@ -41,8 +40,5 @@ function isExact(number: string): boolean {
 /** The JSON of a value that parseExactly gave. */
 export function exactText(value: unknown, indent?: number): string {
   const text = JSON.stringify(value, undefined, indent);
-  if (!text.includes('"\\ud800')) return text;
-  return text.replaceAll(STRING, (token: string, colon: string | undefined) =>
-    colon === undefined ? (MARKED.exec(token)?.[1] ?? token) : token,
-  );
+  return text.includes('"\\ud800') ? text.replaceAll(MARKED, '$1') : text;
 }

@@ -16,8 +16,8 @@ export interface FixturesReport {
 }
 export type FixturesOutcome = FixturesReport | DryRunFailed;
 
-/** Bytes of the states of one case: they are parsed and compared in one turn. */
-const MAX_STATES = 1024 * 1024;
+/** Bytes of the states of one case: they are parsed and compared in one turn, with what a file of so many bytes expects. */
+const MAX_STATES = 256 * 1024;
 
 /** Runs the cases one by one. @throws DeadlinePassedError; then `tally` has those that had ended */
 export async function runFixtures(

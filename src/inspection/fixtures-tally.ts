@@ -1,25 +1,26 @@
 import { exactText } from '../core/exact-json.js';
+import { faultForClients } from '../core/event.js';
 import type { CaseOutcome, Failure } from '../fixtures/fixture-run.js';
 import type { Fixture } from '../fixtures/fixtures.js';
 
 /** Characters of the failures that one run tells: as many are in memory, and in its answer. */
 const MAX_TOLD = 1024 * 1024;
 
-/** A state that there is no room for is named by its key. */
-export type ToldFailure = Failure | { readonly kind: 'state'; readonly key: string; readonly shown: false };
-
 export interface ToldCase {
   readonly file: string;
   readonly name: string;
   readonly status: CaseOutcome['status'];
   readonly milliseconds: number;
-  /** Of a case that failed: in their order, those that there was room for. */
-  readonly failures?: readonly ToldFailure[];
+  /**
+   * Of a case that failed, in their order, those that there was room for: the JSON of each, with numbers as the code or the fixture
+   * has them. Of a state that there was no room for its key, and `shown: false`.
+   */
+  readonly failures?: readonly string[];
   /** Failures for which there was no room. */
   readonly omitted?: number;
 }
 
-/** What a run of fixtures has come to so far: of states and messages a bounded part. */
+/** What a run of fixtures has come to so far: of states and messages a bounded part, as text. */
 export class FixturesTally {
   readonly cases: ToldCase[] = [];
   readonly #total: number;
@@ -44,17 +45,20 @@ export class FixturesTally {
   }
 
   /** Undefined: there is no room for it. */
-  #told(failure: Failure): ToldFailure | undefined {
-    if (this.#takes(failure)) return failure;
-    if (failure.kind !== 'state') return undefined;
-    const named = { kind: 'state', key: failure.key, shown: false } as const;
-    return this.#takes(named) ? named : undefined;
+  #told(failure: Failure): string | undefined {
+    const whole = this.#takes(exactText(forClients(failure)));
+    if (whole !== undefined || failure.kind !== 'state') return whole;
+    return this.#takes(JSON.stringify({ kind: 'state', key: failure.key, shown: false }));
   }
 
-  #takes(failure: ToldFailure): boolean {
-    const { length } = exactText(failure);
-    if (length > this.#left) return false;
-    this.#left -= length;
-    return true;
+  #takes(text: string): string | undefined {
+    if (text.length > this.#left) return undefined;
+    this.#left -= text.length;
+    return text;
   }
 }
+
+const forClients = (failure: Failure): object =>
+  failure.kind === 'fault' && failure.fault !== undefined
+    ? { ...failure, fault: faultForClients(failure.fault) }
+    : failure;

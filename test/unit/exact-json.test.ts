@@ -35,6 +35,11 @@ test('strings and names stay as they are, whatever is in them', () => {
     assert.equal(exactText(parseExactly(text)), text);
 });
 
+test('what comes out is JSON, also of halves of surrogate pairs, which the service takes from nobody', () => {
+  for (const odd of [{ '\ud8001': 1 }, ['a"\ud8001'], ['"\ud8001"'], ['\\"\ud8001'], ['\ud800x']])
+    assert.deepEqual(JSON.parse(exactText(odd)), odd);
+});
+
 test('what is no JSON is refused as by JSON.parse', () => {
   for (const text of ['{', '1234567890123456789x', '12345678901234567890 12345678901234567890', '01', '1.e5', ''])
     assert.throws(() => parseExactly(text), SyntaxError);

@@ -28,6 +28,15 @@ test('a number is no text, however long it is', () => {
   });
 });
 
+test('a time is one that the code can have', () => {
+  const at = (timestamp: string): readonly Fixture[] =>
+    inFile(`{"when":[{"eventType":"x","timestamp":"${timestamp}"}],"then":{"state":1}}`);
+  for (const time of ['0001-01-01T00:00:00Z', '9999-12-31T23:59:59.999Z', '2026-01-31T12:00:00.5+02:00'])
+    assert.equal(at(time)[0]?.when[0]?.timestamp, time);
+  for (const time of ['0000-12-31T23:59:59Z', '0001-01-01T00:00:00+01:00', '9999-12-31T23:59:59-01:00', 'yesterday'])
+    assert.throws(() => at(time), /^FixtureError: f\.json: \/when\/0\/timestamp must be a time like/);
+});
+
 test('faults are parts of messages by key', () => {
   assert.deepEqual(inFile(`{${WHEN},"then":{"faults":{"a":"no"}}}`)[0]?.then.faults, { a: 'no' });
   for (const faults of ['[]', '7', '{"a":""}', '{"a":1234567890123456789}'])

@@ -1,15 +1,13 @@
 import { z } from 'zod';
-import { faultForClients } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { JsonError, scanJson } from '../../core/json-scanner.js';
 import { inSlices } from '../../core/slices.js';
 import type { SourceFile } from '../../deployments/source-file.js';
-import { exactText } from '../../core/exact-json.js';
 import { summaryOf } from '../../fixtures/fixture-run.js';
 import { FixtureError, fixturesIn, FixtureTooLargeError, type Fixture } from '../../fixtures/fixtures.js';
 import type { FixturesReport } from '../../inspection/fixtures-run.js';
-import type { ToldFailure } from '../../inspection/fixtures-tally.js';
 import { upload } from '../bodies.js';
+import { JsonWriter } from '../json-writer.js';
 import { anyText } from '../parameters.js';
 import { Diagnostic, Fault, integer, seconds, text } from '../schema.js';
 import { route } from './dependencies.js';
@@ -132,14 +130,19 @@ async function casesOf(file: SourceFile, bytes: Buffer, maxDepth: number): Promi
   }
 }
 
-/** Numbers past what a double holds stay as the code, or the fixture, has written them. */
 function reported({ cases, cut, diagnostics, seconds }: FixturesReport): Buffer {
   const { passed, failed } = summaryOf(cases);
-  const told = cases.map((one) => (one.failures === undefined ? one : { ...one, failures: one.failures.map(toldOf) }));
-  return Buffer.from(exactText({ status: 'compiled', passed, failed, cut, cases: told, diagnostics, seconds }));
+  const writer = new JsonWriter().text('{').member('status', 'compiled', true);
+  writer.member('passed', passed).member('failed', failed);
+  if (cut !== undefined) writer.member('cut', cut);
+  writer.text(',"cases":[').list(cases, ({ failures, omitted, ...one }) => {
+    writer.text('{').member('file', one.file, true).member('name', one.name).member('status', one.status);
+    writer.member('milliseconds', one.milliseconds);
+    if (failures !== undefined) writer.text(`,"failures":[${failures.join()}]`);
+    if (omitted !== undefined) writer.member('omitted', omitted);
+    writer.text('}');
+  });
+  return writer.text(']').member('diagnostics', diagnostics).member('seconds', seconds).text('}').end();
 }
-
-const toldOf = (failure: ToldFailure): object =>
-  failure.kind === 'fault' ? { ...failure, fault: failure.fault && faultForClients(failure.fault) } : failure;
 
 export const FIXTURES = [runFixtures];
