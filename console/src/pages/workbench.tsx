@@ -322,12 +322,13 @@ function Fixtures({ run }: { readonly run: FixturesRun }): JSX.Element | null {
       </h2>
       {cut !== undefined && <p class="failure">{cut}</p>}
       <ul class="faults">
-        {cases.map(({ file, name, status, failures = [] }, n) => (
+        {cases.map(({ file, name, status, failures = [], omitted = 0 }, n) => (
           <li key={n}>
             <Badge kind={status === 'passed' ? 'good' : 'bad'}>{status}</Badge> {name} <span class="faint">{file}</span>
             {failures.map((failure, m) => (
               <FixtureFailure key={m} of={failure} />
             ))}
+            {omitted > 0 && <p class="faint">{plural(omitted, 'further failure')}: the answer is long without them.</p>}
           </li>
         ))}
       </ul>
