@@ -9,6 +9,8 @@ import { AggregateTypePage } from './pages/aggregate-type';
 import { AggregatesPage } from './pages/aggregates';
 import { AuditPage } from './pages/audit';
 import { CodePage } from './pages/code';
+import { EventTypePage } from './pages/event-type';
+import { EventTypesPage } from './pages/event-types';
 import { FeedPage } from './pages/feed';
 import { HomePage } from './pages/home';
 import { OperationsPage } from './pages/operations';
@@ -54,6 +56,14 @@ const OF_TENANT: readonly Place[] = [
     ones: { '/projections': ProjectionPage },
   },
   { path: '/reducers', name: 'Reducers', keys: 'g r', scope: 'read', page: ReducersPage },
+  {
+    path: '/event-types',
+    name: 'Event types',
+    keys: 'g e',
+    scope: 'read',
+    page: EventTypesPage,
+    ones: { '/event-types': EventTypePage },
+  },
   { path: '/feed', name: 'Feed', keys: 'g f', scope: 'read', page: FeedPage },
   { path: '/code', name: 'Code', keys: 'g c', scope: 'deploy', page: CodePage },
   { path: '/sql', name: 'SQL', keys: 'g s', scope: 'sql', page: SqlPage },
@@ -150,6 +160,14 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
     { name: 'Sign out', run: onLeave },
   ];
   useKeys(hasKeys ? deeds : [], hasKeys, () => setPalette(true));
+  const { drafts } = session;
+  useEffect(() => {
+    const ask = (event: BeforeUnloadEvent): void => {
+      if (drafts.size > 0) event.preventDefault();
+    };
+    addEventListener('beforeunload', ask);
+    return () => removeEventListener('beforeunload', ask);
+  }, [drafts]);
   const main = useRef<HTMLElement>(null);
   const before = useRef(path);
   useEffect(() => {

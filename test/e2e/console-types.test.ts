@@ -1,9 +1,9 @@
-// Pages of what makes the states of aggregates: types and what is bound to them, and reducers.
+// Pages of what makes the states of aggregates: types and what is bound to them, reducers, and types of events with their schemas.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Api, problem, success } from '../support/api.js';
 import { needsChromium, openChromium } from '../support/chromium.js';
-import { assertAccessible, opened } from '../support/console.js';
+import { assertAccessible, opened, written } from '../support/console.js';
 import { corrupt } from '../support/corrupt.js';
 import { crashing, tally } from '../support/csharp.js';
 import { API_KEY, AS_ADMIN, startService, temporaryDirectory, until } from '../support/service.js';
@@ -14,6 +14,9 @@ const env = {
   RUNNER_BATCH_DEADLINE_MS: '60000',
   FOLD_DEADLINE_MS: '60000',
 };
+const LABEL = 'JSON Schema of Landed';
+/** Types past what the service lists at once. */
+const MANY = 600;
 
 test('the console and what makes the states of aggregates', { skip: needsChromium }, async (t) => {
   const dataDirectory = temporaryDirectory(t);
@@ -182,8 +185,102 @@ test('the console and what makes the states of aggregates', { skip: needsChromiu
     },
   );
 
+  await t.test('all types of events are listed, past what the service lists at once', async (t) => {
+    const events = Array.from({ length: MANY }, (_, n) => ({ eventType: `Kind${n}`, data: {} }));
+    success(await api.post('/events/batch', { aggregateId: 'many-1', events }), 201);
+    const page = await opened(t, browser, service);
+    const types = page.getByRole('table', { name: 'Types of events' });
+    const { eventTypes } = await api.read<{ eventTypes: unknown[] }>('/event-types?limit=1000');
+    assert.ok(eventTypes.length > MANY);
+    const isWhole = async (): Promise<boolean> =>
+      (await types.getAttribute('aria-rowcount')) === String(eventTypes.length + 1);
+    await until(isWhole);
+    await page.keyboard.press('g');
+    await page.keyboard.press('e');
+    await page.getByRole('heading', { name: 'Event types' }).waitFor();
+    await until(isWhole);
+    await assertAccessible(page);
+    await page.getByRole('searchbox').fill('kind599');
+    await page.getByRole('row', { name: /^Kind599 many 1 none/ }).click();
+    await page.waitForURL(/event-types\/Kind599$/);
+    await page.goto(`${service.url}/console/feed`);
+    await page.getByLabel('Event type').selectOption('Kind599');
+    await page.getByRole('row', { name: /Kind599 many-1/ }).waitFor();
+  });
+
+  await t.test('a schema is tried, refused, saved, changed by another and removed', async (t) => {
+    const page = await opened(t, browser, service, { path: '/console/event-types/Landed', refusals: [400] });
+    const schema = page.getByRole('region', { name: 'Schema' });
+    const button = (name: string): ReturnType<typeof page.getByRole> =>
+      schema.getByRole('button', { name, exact: true });
+    const stored = async (): Promise<{ schema?: unknown; schemaVersion?: number }> => api.read('/event-types/Landed');
+    const atMost = (most: string): string =>
+      `{ "type": "object", "properties": { "delay": { "type": "integer", "maximum": ${most} } }, "hints": true }`;
+    await page.getByText('2 events of aggregates of the type trip').waitFor();
+    await page.getByRole('textbox', { name: LABEL }).waitFor();
+    await assertAccessible(page);
+
+    await written(page, LABEL, '{ "type": }');
+    await button('Try it').click();
+    await schema.getByRole('alert').getByText(/JSON/).waitFor();
+    await written(page, LABEL, '{ "type": "sentence" }');
+    await button('Save').click();
+    await schema.getByRole('alert').getByText('/schema/type', { exact: true }).waitFor();
+    assert.equal((await stored()).schema, undefined);
+
+    await written(page, LABEL, atMost('5'));
+    await page.keyboard.press('Control+Enter');
+    const verdict = page.getByRole('region', { name: 'Stored events' });
+    await verdict.getByText('2 events would not fit').waitFor();
+    await verdict.getByText('/data/delay').first().waitFor();
+    await verdict.getByText('/schema/hints').waitFor();
+    await verdict.getByRole('link', { name: 'Version 1 of trip-4' }).waitFor();
+    assert.equal((await stored()).schema, undefined);
+    await assertAccessible(page);
+
+    await written(page, LABEL, atMost('9007199254740993'));
+    await button('Save').dblclick();
+    await page.getByText('Version 1 of the schema holds').waitFor();
+    await verdict.getByText('all fit').waitFor();
+    await page.getByText('schema version 1').waitFor();
+    problem(
+      await api.post('/events', { aggregateId: 'trip-4', eventType: 'Landed', data: { delay: 'long' } }),
+      422,
+      'SCHEMA_VIOLATION',
+    );
+
+    await written(page, LABEL, atMost('7'));
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    await page.goBack();
+    await button('Discard what was changed').waitFor();
+    await page.getByText(/"maximum": 7/).waitFor();
+    success(await api.put('/event-types/Landed', { schema: { type: 'object', title: 'theirs' } }), 200);
+    await page.getByText('Somebody has changed the schema').waitFor();
+    await assertAccessible(page);
+    await button('Take theirs').click();
+    await page.getByText('"title": "theirs"').waitFor();
+    await page.getByText('Somebody has changed the schema').waitFor({ state: 'detached' });
+
+    await button('Remove the schema').click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+    await page.getByText('no schema', { exact: true }).waitFor();
+    assert.equal((await stored()).schema, undefined);
+    await page.setViewportSize({ width: 380, height: 800 });
+    await assertAccessible(page);
+
+    await page.goto(`${service.url}/console/event-types`);
+    await page.getByRole('searchbox').fill('Not yet');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/event-types\/Not%20yet$/);
+    await page.getByText('0 events.').waitFor();
+    await button('Save').click();
+    await page.getByText('Version 1 of the schema holds').waitFor();
+  });
+
   await t.test('a key that only reads is offered none of it', async (t) => {
     const { tenantId } = await api.read<{ tenantId: string }>('/auth/whoami');
+    success(await api.put('/event-types/Landed', { schema: { title: 'Landing' } }), 200);
     await api.append('trip-5', 'Boom');
     const made = await service.post(`/admin/tenants/${tenantId}/keys`, { scopes: ['read'] }, AS_ADMIN);
     const { apiKey } = made.json<{ apiKey: string }>();
@@ -198,6 +295,9 @@ test('the console and what makes the states of aggregates', { skip: needsChromiu
       .getByRole('link', { name: 'Boom, version 1' })
       .click();
     await page.getByText('Tally threw at version 1').waitFor();
+    assert.equal(await main.getByRole('button').count(), 0);
+    await page.goto(`${service.url}/console/event-types/Landed`);
+    await page.getByRole('region', { name: 'JSON Schema' }).getByText('"title": "Landing"').waitFor();
     assert.equal(await main.getByRole('button').count(), 0);
     await page.goto(`${service.url}/console/reducers?id=${first}`);
     await page.getByRole('region', { name: 'The reducer' }).getByText('Tests.Tally, of the type').waitFor();

@@ -64,13 +64,6 @@ export function CodePage(): JSX.Element {
   useEffect(() => {
     if (stored.value !== undefined) open(drafts.get(draft) ?? stored.value);
   }, [stored.value]);
-  useEffect(() => {
-    const ask = (event: BeforeUnloadEvent): void => {
-      if (drafts.size > 0) event.preventDefault();
-    };
-    addEventListener('beforeunload', ask);
-    return () => removeEventListener('beforeunload', ask);
-  }, [drafts]);
   const choose = (value: string): void => {
     made.current = undefined;
     setNothing(undefined);
