@@ -1,7 +1,7 @@
 // Pages of what makes the states of aggregates: types and what is bound to them, reducers, and types of events with their schemas.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Api, problem, success } from '../support/api.js';
+import { Api, newTenant, problem, success } from '../support/api.js';
 import { needsChromium, openChromium } from '../support/chromium.js';
 import { assertAccessible, opened, written } from '../support/console.js';
 import { corrupt } from '../support/corrupt.js';
@@ -14,7 +14,24 @@ const env = {
   RUNNER_BATCH_DEADLINE_MS: '60000',
   FOLD_DEADLINE_MS: '60000',
 };
+const ODD = '100%/a b?c=d#e';
 const LABEL = 'JSON Schema of Landed';
+/** Takes long over each event, so that a catch-up is seen. */
+const SLOW = tally('slow', 1, 'Slow')
+  .replace(
+    '_ => new((state?.Count ?? 0) + 1, e.Version, e.EventType),',
+    '_ => new((state?.Count ?? 0) + 1, Work(e.Version), e.EventType),',
+  )
+  .replace(
+    'private static SlowState? Hang()',
+    `private static long Work(long seed)
+    {
+        for (var i = 0; i < 100_000_000; i++) seed = seed * 31 + i;
+        return seed;
+    }
+
+    private static SlowState? Hang()`,
+  );
 /** Types past what the service lists at once. */
 const MANY = 600;
 
@@ -188,6 +205,7 @@ test('the console and what makes the states of aggregates', { skip: needsChromiu
   await t.test('all types of events are listed, past what the service lists at once', async (t) => {
     const events = Array.from({ length: MANY }, (_, n) => ({ eventType: `Kind${n}`, data: {} }));
     success(await api.post('/events/batch', { aggregateId: 'many-1', events }), 201);
+    await api.append('many-1', ODD);
     const page = await opened(t, browser, service);
     const types = page.getByRole('table', { name: 'Types of events' });
     const { eventTypes } = await api.read<{ eventTypes: unknown[] }>('/event-types?limit=1000');
@@ -206,6 +224,48 @@ test('the console and what makes the states of aggregates', { skip: needsChromiu
     await page.goto(`${service.url}/console/feed`);
     await page.getByLabel('Event type').selectOption('Kind599');
     await page.getByRole('row', { name: /Kind599 many-1/ }).waitFor();
+    await page.goto(`${service.url}/console/event-types`);
+    await page.getByRole('searchbox').fill(ODD);
+    await page.getByRole('link', { name: ODD, exact: true }).click();
+    await page.reload();
+    await page.getByRole('heading', { name: ODD, level: 1 }).waitFor();
+    await page.getByText('1 event of aggregates of the type many').waitFor();
+  });
+
+  await t.test('of many types of aggregates the largest are a click away, and the others in a list', async (t) => {
+    const key = await newTenant(service, { name: 'Many' });
+    const many = new Api(service, key);
+    for (let n = 0; n < 15; n++) await many.append(`kind${n}-1`, 'Added');
+    await many.append('kind14-2', 'Added');
+    const page = await opened(t, browser, service, { key, path: '/console/aggregates' });
+    const chips = page.getByRole('group', { name: 'Type of aggregates' });
+    await chips.getByRole('button', { name: /^kind14 2/ }).waitFor();
+    assert.equal(await chips.getByRole('button').count(), 13);
+    await chips.getByRole('combobox', { name: 'Others' }).selectOption('kind9');
+    await page.waitForURL(/type=kind9$/);
+    await until(async () => (await page.getByRole('row').count()) === 2);
+    await assertAccessible(page);
+    await chips.getByRole('link', { name: 'What makes the states of kind9' }).click();
+    await page.getByText('No reducer is bound to the type').waitFor();
+  });
+
+  await t.test('where there is nothing, and where nobody answers, the pages say so', async (t) => {
+    const key = await newTenant(service, { name: 'Nothing' });
+    const page = await opened(t, browser, service, { key, path: '/console/types/none', breaks: true });
+    const words = {
+      'types/none': 'There is no such type of aggregates',
+      reducers: 'There are no reducers',
+      'event-types': 'There are no types of events',
+    };
+    for (const [path, title] of Object.entries(words)) {
+      await page.goto(`${service.url}/console/${path}`);
+      await page.getByRole('heading', { name: title }).waitFor();
+      await assertAccessible(page);
+    }
+    await page.context().setOffline(true);
+    await page.getByRole('alert').getByText('What is shown is of').waitFor();
+    await page.context().setOffline(false);
+    await page.getByRole('alert').waitFor({ state: 'detached' });
   });
 
   await t.test('a schema is tried, refused, saved, changed by another and removed', async (t) => {
@@ -305,7 +365,7 @@ test('the console and what makes the states of aggregates', { skip: needsChromiu
     await assertAccessible(page);
   });
 
-  await t.test('states are folded again, and what differs is shown', async (t) => {
+  await t.test('states are folded again, and what differs is shown', async () => {
     const page = await opened(t, browser, service, { path: '/console/types/trip' });
     await page.getByRole('button', { name: 'Verify' }).click();
     await page.getByRole('region', { name: 'Verification' }).getByText('all as stored').waitFor();
@@ -333,5 +393,18 @@ test('the console and what makes the states of aggregates', { skip: needsChromiu
     await assertAccessible(other);
     await verdict.getByRole('button', { name: 'Close' }).click();
     await verdict.waitFor({ state: 'detached' });
+  });
+
+  await t.test('how far a catch-up is, is shown while it goes on', async (t) => {
+    const events = Array.from({ length: 100 }, () => ({ eventType: 'Ticked', data: {} }));
+    for (const id of ['slow-1', 'slow-2', 'slow-3'])
+      success(await api.post('/events/batch', { aggregateId: id, events }), 201);
+    const page = await opened(t, browser, service, { path: '/console/types/slow' });
+    await page.getByText('No reducer is bound to the type').waitFor();
+    await api.deployReducer({ 'Slow.cs': SLOW });
+    await page.getByText('catching up').waitFor();
+    await page.getByText(/It catches up: \d+ % of the log/).waitFor();
+    await page.getByRole('progressbar', { name: 'Progress of the catch-up' }).waitFor();
+    await assertAccessible(page);
   });
 });

@@ -49,7 +49,7 @@ export function AggregateFaults({
         {list.items.map((fault) => (
           <li key={fault.aggregateId}>
             <strong>{fault.aggregateId}</strong> {fault.message} <FaultAt of={fault} hasId={false} />
-            {fault.stopped && <span class="faint"> · its process ended on the event, and may not another time</span>}
+            {fault.stopped && <span class="faint"> · the code was ended on it: a retry may do better</span>}
             <ReleaseAggregate
               type={type}
               fault={fault}

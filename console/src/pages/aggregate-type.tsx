@@ -117,9 +117,10 @@ function Bound({
       </p>
       {catchUp?.status === 'running' && (
         <p class="filters">
+          {/* What is counted are places in the log, of which an event has one at least. */}
           <span>
-            It catches up: {count(catchUp.processed)} of {plural(catchUp.total, 'event')},{' '}
-            {count(catchUp.eventsPerSecond)} a second
+            It catches up: {Math.floor((100 * catchUp.processed) / Math.max(catchUp.total, 1))} % of the log,{' '}
+            {count(catchUp.eventsPerSecond)} events a second
           </span>
           <progress aria-label="Progress of the catch-up" max={Math.max(catchUp.total, 1)} value={catchUp.processed} />
         </p>
