@@ -115,7 +115,7 @@ function Bound({
       <p>
         <Link href={`/reducers?id=${reducerId}`}>{className}</Link> makes its states, since <Time at={boundAt} />.
       </p>
-      {catchUp?.status === 'running' && (
+      {catchUp !== undefined && catchUp.status !== 'done' && (
         <p class="filters">
           {/* What is counted are places in the log, of which an event has one at least. */}
           <span>
@@ -125,7 +125,12 @@ function Bound({
           <progress aria-label="Progress of the catch-up" max={Math.max(catchUp.total, 1)} value={catchUp.processed} />
         </p>
       )}
-      {catchUp?.status === 'failed' && <p class="failure">It could not catch up with the events of the type.</p>}
+      {catchUp?.status === 'failed' && (
+        <p class="failure">
+          The catch-up stopped, by no fault of the code. It is tried again by itself, from where it was; the log of the
+          service says why.
+        </p>
+      )}
     </section>
   );
 }
