@@ -73,18 +73,39 @@ test('the console in the hands of an owner', { skip: needsChromium }, async (t) 
     await owner.keyboard.press('Enter');
     await owner.waitForURL(/audit\?tenant=shop$/);
     const entries = owner.getByRole('table', { name: 'Entries of the audit log' });
+    const entry = owner.getByRole('region', { name: 'The entry' });
     await entries
       .getByRole('row', { name: /tenant\.change/ })
       .first()
       .click();
-    await owner.getByRole('region', { name: 'The entry' }).getByText('"outcome": "done"').waitFor();
+    await owner.waitForURL(/audit\?tenant=shop&entry=/);
+    await entry.getByText('It was made.').waitFor();
     await assertAccessible(owner);
-    await owner.getByRole('link', { name: 'The tenant' }).click();
+    await owner.reload();
+    await entry.getByRole('region', { name: 'What was asked for' }).getByText('"suspended": false').waitFor();
+    const [id, address] = [new URL(owner.url()).searchParams.get('entry'), '127.0.0.1'];
+    for (const one of [id, address, 'admin']) await entry.getByText(String(one), { exact: true }).first().waitFor();
+    const at = await entry.locator('time').getAttribute('title');
+    const answer = await service.get('/admin/audit?tenant=shop&limit=100', AS_ADMIN);
+    const told = answer.json<{ entries: { id: string; at: string; requestId: string }[] }>().entries;
+    const same = told.find((one) => one.id === id);
+    assert.equal(at, same?.at);
+    await entry.getByText(String(same?.requestId)).waitFor();
+    await owner.setViewportSize({ width: 380, height: 800 });
+    await assertAccessible(owner);
+    await owner.setViewportSize({ width: 1280, height: 800 });
+    await owner.getByRole('button', { name: 'Show all' }).click();
+    await entries.getByRole('columnheader', { name: 'Tenant' }).waitFor();
+    await owner.goto(`${service.url}/console/audit?entry=${id}`);
+    await entry.getByRole('link', { name: 'shop' }).click();
     await owner.getByRole('heading', { name: 'Book shop' }).waitFor();
 
     const page = await opened(t, browser, service, { key, path: '/console/audit' });
     await page.getByRole('row', { name: /tenant\.create/ }).waitFor();
+    assert.equal(await page.getByLabel('Of the tenant').count(), 0);
     await assertAccessible(page);
+    await page.goto(`${service.url}/console/audit?entry=another`);
+    await page.getByText('There is no such entry').waitFor();
   });
 
   await t.test(
@@ -119,8 +140,49 @@ test('the console in the hands of an owner', { skip: needsChromium }, async (t) 
       await erase.click();
       await page.getByRole('heading', { name: 'The aggregate was erased' }).waitFor();
       assert.equal((await api.get('/events/trip-2')).status, 410);
+
+      await page.getByRole('link', { name: 'Audit log' }).click();
+      await page.getByRole('row', { name: /aggregate\.erase trip-2 done/ }).click();
+      const entry = page.getByRole('region', { name: 'The entry' });
+      await entry.getByText('It was made.').waitFor();
+      await assertAccessible(page);
+      await entry.getByRole('link', { name: 'trip-2' }).click();
+      await page.getByRole('heading', { name: 'The aggregate was erased' }).waitFor();
     },
   );
+
+  await t.test('operations tell what tenants take, and fill the read store in again', async () => {
+    const { url, user, password, database } = await new Api(service).readStoreAccess();
+    const clickHouse = async (statement: string): Promise<string> => {
+      const headers = { authorization: `Basic ${btoa(`${user}:${password}`)}` };
+      const answer = await fetch(`${url}/?database=${database}`, { method: 'POST', headers, body: statement });
+      return (await answer.text()).trim();
+    };
+    const landed = "SELECT count() FROM events FINAL WHERE tenant = 'shop' AND event_type = 'Landed'";
+    await until(async () => (await clickHouse(landed)) === '1');
+    await clickHouse('TRUNCATE TABLE events');
+    assert.equal(await clickHouse(landed), '0');
+    await owner.getByRole('link', { name: 'Operations' }).click();
+    const served = owner.getByRole('table', { name: 'Tenants served here' });
+    await served.getByRole('row', { name: /^shop \d+ \d+ \d+ 1$/ }).waitFor();
+    await served.getByRole('columnheader', { name: 'Folded' }).waitFor();
+    const store = owner.getByRole('region', { name: 'Read store' });
+    await store.getByText('takes rows').waitFor();
+    await store.getByText(/^It has all rows of the \d+ tenants? that (are|is) active here/).waitFor();
+    await assertAccessible(owner);
+    await store.getByRole('button', { name: 'Rebuild' }).click();
+    await dialog.getByText('SQL finds some of them only').waitFor();
+    await assertAccessible(owner);
+    await dialog.getByRole('button', { name: 'Rebuild' }).dblclick();
+    await store.getByRole('status').getByText('The rows were dropped at').waitFor();
+    await until(async () => (await clickHouse(landed)) === '1');
+    const { entries } = (await service.get('/admin/audit', AS_ADMIN)).json<{ entries: { action: string }[] }>();
+    assert.equal(entries.filter(({ action }) => action === 'read-store.rebuild').length, 1);
+    await store.getByText(/^It has all rows/).waitFor();
+    await served.getByRole('row', { name: /^shop / }).click();
+    await owner.waitForURL(/tenant=shop$/);
+    await owner.getByRole('heading', { name: 'Book shop' }).waitFor();
+  });
 
   await t.test('a tenant is deleted by who types its id', async () => {
     await button('Delete').click();
