@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { useAddress } from '../address';
-import { usePages } from '../pages-of';
+import { useFurtherPages, usePages } from '../pages-of';
 import { useSession } from '../session';
 import { Empty, Failure, Loading, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
@@ -32,9 +32,7 @@ export function AuditPage(): JSX.Element {
   const chosen = chosenId === null ? undefined : list.items.find(({ id }) => id === chosenId);
   const isLookedFor = chosenId !== null && chosen === undefined;
   const mayFind = !list.isWhole && list.error === undefined && list.items.length < MOST_LOOKED_AT;
-  useEffect(() => {
-    if (isLookedFor && mayFind && !list.isLoading) list.more();
-  }, [isLookedFor, mayFind, list.isLoading]);
+  useFurtherPages(list, isLookedFor && mayFind);
   const namesTenants = kind === 'admin' && tenant === '';
   const cellsOf = (entry: Entry): JSX.Element[] => [
     <Time at={entry.at} />,
