@@ -10,10 +10,10 @@ export type Entry = Operations['listAudit']['answer']['entries'][number];
 
 const KINDS = { done: 'good', refused: 'plain', failed: 'bad', unknown: 'busy' } as const;
 const OUTCOMES: Readonly<Record<Entry['outcome'], string>> = {
-  done: 'It was made.',
+  done: 'The change was made.',
   refused: 'Nothing was changed.',
-  failed: 'It may have been made in part.',
-  unknown: 'It is under way, or its process ended before the outcome was written: it may have been made.',
+  failed: 'The change may have been made in part.',
+  unknown: 'The change is under way, or its process ended before the outcome was written: it may have been made.',
 };
 
 /** Ids of what was changed, in one line. */

@@ -1,4 +1,4 @@
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { useAddress } from '../address';
 import { useFurtherPages, usePages } from '../pages-of';
@@ -11,6 +11,34 @@ import { AuditEntry, Outcome, whatOf, whoOf, type Entry } from './audit-entry';
 const PAGE = 200;
 /** An entry that is asked for by its address is looked for among so many; further down whoever scrolls comes to it. */
 const MOST_LOOKED_AT = 10_000;
+
+interface Column {
+  readonly head: string;
+  /** Of a CSS grid. */
+  readonly track: string;
+  readonly cell: (entry: Entry) => ComponentChildren;
+}
+
+/** Beside an entry that is open there is room for less, and the entry tells the rest. */
+const columnsOf = ({
+  namesTenants,
+  isOpen,
+}: {
+  readonly namesTenants: boolean;
+  readonly isOpen: boolean;
+}): readonly Column[] => [
+  { head: 'Time', track: '11rem', cell: ({ at }) => <Time at={at} /> },
+  { head: 'What', track: 'minmax(9rem, 1fr)', cell: ({ action }) => action },
+  ...(isOpen && namesTenants ? [] : [{ head: 'On', track: 'minmax(9rem, 2fr)', cell: whatOf }]),
+  ...(namesTenants ? [{ head: 'Tenant', track: 'minmax(6rem, 1fr)', cell: ({ tenantId }: Entry) => tenantId }] : []),
+  { head: 'Outcome', track: '8rem', cell: (entry) => <Outcome of={entry} /> },
+  ...(isOpen
+    ? []
+    : [
+        { head: 'By the key', track: 'minmax(7rem, 1fr)', cell: whoOf },
+        { head: 'From', track: '8rem', cell: ({ remoteAddress }: Entry) => remoteAddress },
+      ]),
+];
 
 /** Who changed what: of the tenant, or of all for the owner of the service. */
 export function AuditPage(): JSX.Element {
@@ -33,16 +61,7 @@ export function AuditPage(): JSX.Element {
   const isLookedFor = chosenId !== null && chosen === undefined;
   const mayFind = !list.isWhole && list.error === undefined && list.items.length < MOST_LOOKED_AT;
   useFurtherPages(list, isLookedFor && mayFind);
-  const namesTenants = kind === 'admin' && tenant === '';
-  const cellsOf = (entry: Entry): JSX.Element[] => [
-    <Time at={entry.at} />,
-    <>{entry.action}</>,
-    <>{whatOf(entry)}</>,
-    ...(namesTenants ? [<>{entry.tenantId}</>] : []),
-    <Outcome of={entry} />,
-    <>{whoOf(entry)}</>,
-    <>{entry.remoteAddress}</>,
-  ];
+  const columns = columnsOf({ namesTenants: kind === 'admin' && tenant === '', isOpen: chosenId !== null });
   return (
     <Page
       title="Audit log"
@@ -61,15 +80,15 @@ export function AuditPage(): JSX.Element {
           <Rows
             count={list.items.length}
             label="Entries of the audit log"
-            columns={`11rem minmax(9rem, 1fr) minmax(9rem, 2fr) ${namesTenants ? 'minmax(6rem, 1fr) ' : ''}8rem minmax(7rem, 1fr) 8rem`}
-            minWidth={namesTenants ? 940 : 840}
-            heads={['Time', 'What', 'On', ...(namesTenants ? ['Tenant'] : []), 'Outcome', 'By the key', 'From']}
+            columns={columns.map(({ track }) => track).join(' ')}
+            minWidth={columns.length * 130}
+            heads={columns.map(({ head }) => head)}
             onEnd={list.more}
             selected={(index) => list.items[index]?.id === chosenId}
             onSelect={(index) => change({ entry: list.items[index]?.id })}
             row={(index) => {
               const entry = list.items[index];
-              return { key: entry?.id ?? index, cells: entry ? cellsOf(entry) : [] };
+              return { key: entry?.id ?? index, cells: entry ? columns.map(({ cell }) => cell(entry)) : [] };
             }}
           />
           {chosenId !== null && (

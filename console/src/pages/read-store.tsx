@@ -23,7 +23,7 @@ export function ReadStore({
       <h2>Read store</h2>
       <p class="marks">
         <State of={checks['readStore']} />
-        <span>{freshness(figures['read_store_behind_tenants'] ?? 0, figures['active_tenants'] ?? 0)}</span>
+        <span>{freshness(figures['read_store_behind_tenants'] ?? 0)}</span>
         <button type="button" onClick={() => setAsking(true)}>
           Rebuild
         </button>
@@ -48,10 +48,10 @@ function State({ of: check }: { readonly of: Activity['checks'][string] | undefi
   return <Badge kind="bad">away</Badge>;
 }
 
-const freshness = (behind: number, active: number): string =>
+const freshness = (behind: number): string =>
   behind === 0
-    ? `It has all rows of the ${plural(active, 'tenant')} that are active here.`
-    : `Rows of ${plural(behind, 'tenant')} that are active here are still to come.`;
+    ? 'It has all rows of the tenants that are active here.'
+    : `Rows of ${plural(behind, 'active tenant')} are still to come.`;
 
 /** What became of a rebuild that was asked for at `since`. */
 export const Rebuilding = ({ since }: { readonly since: string }): JSX.Element => (
