@@ -1,18 +1,22 @@
 import { isRefused } from '@statefold/client';
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { Link, Route, Router, Switch, useLocation, useRoute } from 'wouter-preact';
+import { Link, Route, Router, Switch, useLocation } from 'wouter-preact';
 import { decoded, useWrittenPath, useWrittenSearch } from './address';
 import { setSingleKeys, singleKeys, useKeys } from './single-keys';
 import { AggregatePage } from './pages/aggregate';
+import { AggregateTypePage } from './pages/aggregate-type';
 import { AggregatesPage } from './pages/aggregates';
 import { AuditPage } from './pages/audit';
 import { CodePage } from './pages/code';
+import { EventTypePage } from './pages/event-type';
+import { EventTypesPage } from './pages/event-types';
 import { FeedPage } from './pages/feed';
 import { HomePage } from './pages/home';
 import { OperationsPage } from './pages/operations';
 import { ProjectionPage } from './pages/projection';
 import { ProjectionsPage } from './pages/projections';
+import { ReducersPage } from './pages/reducers';
 import { SignInPage } from './pages/sign-in';
 import { SqlPage } from './pages/sql';
 import { TenantsPage } from './pages/tenants';
@@ -29,18 +33,48 @@ interface Place {
   readonly keys: string;
   readonly scope?: Scope;
   readonly page: () => JSX.Element;
-  /** Of one of them, whose id stands behind the path. */
-  readonly one?: (props: { readonly id: string }) => JSX.Element;
+  /** Of one of them, by the path that its id stands behind. */
+  readonly ones?: Readonly<Record<string, (props: { readonly id: string }) => JSX.Element>>;
 }
 
 const OF_TENANT: readonly Place[] = [
   { path: '/', name: 'Overview', keys: 'g o', page: HomePage },
-  { path: '/aggregates', name: 'Aggregates', keys: 'g a', scope: 'read', page: AggregatesPage, one: AggregatePage },
-  { path: '/projections', name: 'Projections', keys: 'g p', scope: 'read', page: ProjectionsPage, one: ProjectionPage },
+  {
+    path: '/aggregates',
+    name: 'Aggregates',
+    keys: 'g a',
+    scope: 'read',
+    page: AggregatesPage,
+    ones: { '/aggregates': AggregatePage, '/types': AggregateTypePage },
+  },
+  {
+    path: '/projections',
+    name: 'Projections',
+    keys: 'g p',
+    scope: 'read',
+    page: ProjectionsPage,
+    ones: { '/projections': ProjectionPage },
+  },
+  { path: '/reducers', name: 'Reducers', keys: 'g r', scope: 'read', page: ReducersPage },
+  {
+    path: '/event-types',
+    name: 'Event types',
+    keys: 'g e',
+    scope: 'read',
+    page: EventTypesPage,
+    ones: { '/event-types': EventTypePage },
+  },
   { path: '/feed', name: 'Feed', keys: 'g f', scope: 'read', page: FeedPage },
   { path: '/code', name: 'Code', keys: 'g c', scope: 'deploy', page: CodePage },
   { path: '/sql', name: 'SQL', keys: 'g s', scope: 'sql', page: SqlPage },
-  { path: '/webhooks', name: 'Webhooks', keys: 'g w', scope: 'webhooks', page: WebhooksPage, one: WebhookPage },
+  {
+    path: '/webhooks',
+    name: 'Webhooks',
+    keys: 'g w',
+    scope: 'webhooks',
+    page: WebhooksPage,
+    ones: { '/webhooks': WebhookPage },
+  },
   { path: '/audit', name: 'Audit log', keys: 'g l', scope: 'audit', page: AuditPage },
 ];
 const OF_ADMIN: readonly Place[] = [
@@ -126,6 +160,14 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
     { name: 'Sign out', run: onLeave },
   ];
   useKeys(hasKeys ? deeds : [], hasKeys, () => setPalette(true));
+  const { drafts } = session;
+  useEffect(() => {
+    const ask = (event: BeforeUnloadEvent): void => {
+      if (drafts.size > 0) event.preventDefault();
+    };
+    addEventListener('beforeunload', ask);
+    return () => removeEventListener('beforeunload', ask);
+  }, [drafts]);
   const main = useRef<HTMLElement>(null);
   const before = useRef(path);
   useEffect(() => {
@@ -167,18 +209,18 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
         <Guarded key={path}>
           <Switch>
             {all.flatMap((place) => {
-              const { path: at, page: All, one: One } = place;
+              const { path: at, page: All, ones = {} } = place;
               const guarded = (page: JSX.Element): JSX.Element =>
                 isOpen(place, session) ? page : <Closed place={place} />;
               return [
                 <Route key={at} path={at}>
                   {guarded(<All />)}
                 </Route>,
-                One && (
-                  <Route key={`${at} one`} path={`${at}/:id`}>
+                ...Object.entries(ones).map(([of, One]) => (
+                  <Route key={`${of} one`} path={`${of}/:id`}>
                     {({ id }) => guarded(<One key={id} id={decoded(id)} />)}
                   </Route>
-                ),
+                )),
               ];
             })}
             <Route>
@@ -215,10 +257,9 @@ function Guarded({ children }: { readonly children: ComponentChildren }): JSX.El
   );
 }
 
-function Tab({ place: { path, name } }: { readonly place: Place }): JSX.Element {
-  const [isExact] = useRoute(path);
-  const [isBelow] = useRoute(`${path === '/' ? '' : path}/:id`);
-  const isHere = isExact || (path !== '/' && isBelow);
+function Tab({ place: { path, name, ones = {} } }: { readonly place: Place }): JSX.Element {
+  const [at] = useLocation();
+  const isHere = at === path || Object.keys(ones).some((of) => at.startsWith(`${of}/`));
   return (
     <li>
       <Link href={path} aria-current={isHere ? 'page' : undefined}>
@@ -238,7 +279,9 @@ const Closed = ({ place: { name, scope } }: { readonly place: Place }): JSX.Elem
 
 function Missing({ kind, path }: { readonly kind: Session['kind']; readonly path: string }): JSX.Element {
   const others = kind === 'admin' ? OF_TENANT : OF_ADMIN;
-  const isOfOthers = others.some((place) => path === place.path || path.startsWith(`${place.path}/`));
+  const isOfOthers = others.some(
+    (place) => path === place.path || Object.keys(place.ones ?? {}).some((of) => path.startsWith(`${of}/`)),
+  );
   return (
     <Page title="There is no such page">
       {isOfOthers ? (

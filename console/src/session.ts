@@ -13,7 +13,7 @@ export interface Session {
   /** Of the tenant, or of the service for its owner. */
   readonly name: string;
   readonly keyName: string | undefined;
-  /** Code that was written and not deployed, by what it is of. */
+  /** Code and schemas that were written and not deployed, by what they are of. */
   readonly drafts: Map<string, Sources>;
   /** The key allows it. */
   may(scope: Scope): boolean;

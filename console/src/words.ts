@@ -44,3 +44,12 @@ export function ago(iso: string): string {
   if (seconds < 120) return `${count(seconds)} s`;
   return seconds < 7_200 ? `${count(Math.round(seconds / 60))} min` : `${count(Math.round(seconds / 3_600))} h`;
 }
+
+/** What uploaded code is called: its classes, or its id while it has none. */
+export const classesOf = ({
+  discovered,
+  id,
+}: {
+  readonly discovered?: readonly { readonly className: string }[];
+  readonly id: string;
+}): string => discovered?.map(({ className }) => className).join(', ') ?? id;

@@ -7,8 +7,8 @@ import { isRefused, StatefoldClient } from '../../packages/client/src/index.js';
 import { noJail } from '../hostile/escape-world.js';
 import { Api } from '../support/api.js';
 import { tally } from '../support/csharp.js';
-import { needsChromium, openChromium, type Page } from '../support/chromium.js';
-import { assertAccessible, opened } from '../support/console.js';
+import { needsChromium, openChromium } from '../support/chromium.js';
+import { assertAccessible, opened, written } from '../support/console.js';
 import { API_KEY, AS_ADMIN, ROOT, startService, until } from '../support/service.js';
 
 test('the pages where people write', { skip: needsChromium || noJail }, async (t) => {
@@ -176,10 +176,3 @@ test('the pages where people write', { skip: needsChromium || noJail }, async (t
     );
   });
 });
-
-/** In place of what was in the editor. */
-async function written(page: Page, label: string, text: string): Promise<void> {
-  await page.getByRole('textbox', { name: label }).click();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.insertText(text);
-}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Api, success, type Appended } from '../support/api.js';
-import { tally, totals } from '../support/csharp.js';
+import { crashing, tally, totals } from '../support/csharp.js';
 import { AS_ADMIN, startService, until } from '../support/service.js';
 
 interface Faulted {
@@ -12,11 +12,6 @@ interface Faulted {
   readonly revision?: number;
 }
 
-/** `Hang` ends the process, by recursion without an end: that needs no deadline, which a busy machine might overrun with any event. */
-const crashing = tally('shaky').replace(
-  '    {\n        while (true) { }\n    }',
-  '    {\n        return Hang() is { } state ? state with { Count = 1 } : null;\n    }',
-);
 const hanging =
   `${totals('Hanging').replace('if (e.EventType == "Forget") return null;', 'if (e.EventType == "Hang") return new(Deeper(1));')}
 static class Depth { public static long Of(long n) => n + Of(n + 1) + Of(n + 2); }
@@ -39,7 +34,7 @@ test('code with too many strikes', async (t) => {
   await t.test(
     'a reducer is faulted: its code is not run, appends go on, and revived it goes on from where it was',
     async () => {
-      const reducerId = await api.deployReducer({ 'Tally.cs': crashing });
+      const reducerId = await api.deployReducer({ 'Tally.cs': crashing('shaky') });
       await api.deployReducer({ 'Calm.cs': tally('calm', 1, 'Calm') });
       assert.deepEqual((await api.append('shaky-good', 'A', {}, { aggregateType: 'shaky' })).state, {
         count: 1,

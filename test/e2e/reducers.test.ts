@@ -374,13 +374,14 @@ test('reducers', async (t) => {
       .replace('_ => new', '_ => Slowly() == 0 ? null : new')
       .replace(
         'private static',
-        'private static long Slowly() { var sum = 1L; for (var i = 0; i < 50_000_000; i++) sum += i % 7; return sum; }\n\n    private static',
+        'private static long Slowly() { var sum = 1L; for (var i = 0; i < 400_000_000; i++) sum += i % 7; return sum; }\n\n    private static',
       );
     const { reducerId } = success(await api.upload('reducers', { 'Late.cs': `${slow}// ${randomUUID()}` }), 202).json<{
       reducerId: string;
     }>();
     await service.kill();
-    service = await startService(t, { dataDirectory, env: { ...env, FOLD_DEADLINE_MS: '1' } });
+    const patient = { RUNNER_EVENT_DEADLINE_MS: '20000', RUNNER_BATCH_DEADLINE_MS: '20000' };
+    service = await startService(t, { dataDirectory, env: { ...env, ...patient, FOLD_DEADLINE_MS: '1' } });
     api = new Api(service);
     assert.equal((await api.compiled<Reducer>('reducers', reducerId)).status, 'compiled');
     // The answer doesn't wait for the state past its deadline, and a read does.

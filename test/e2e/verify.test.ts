@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import test from 'node:test';
-import { LocalStore } from '../../src/store/local-store.js';
-import { PartitionTables } from '../../src/store/partition-tables.js';
 import { runProgram } from '../../src/cli/program.js';
-import { silentLogger } from '../../src/core/logger.js';
 import { Api, form, problem, success } from '../support/api.js';
+import { corrupt } from '../support/corrupt.js';
 import { tally, totals } from '../support/csharp.js';
 import { AS_ADMIN, API_KEY, startService, temporaryDirectory, until } from '../support/service.js';
 
@@ -35,15 +32,6 @@ interface Verified {
 
 const verify = async (api: Api, path: string, body: object): Promise<Verified> =>
   success(await api.post(`${path}/verify`, body), 200).json<Verified>();
-
-/** Changes what the service has stored of the tenant `default`, while it is stopped. */
-async function corrupt(dataDirectory: string, change: (tables: PartitionTables) => void): Promise<void> {
-  const store = new LocalStore({ path: join(dataDirectory, 'store'), logger: silentLogger });
-  const section = store.section('default');
-  change(new PartitionTables(section));
-  await section.close();
-  await store.close();
-}
 
 /** Runs a statement on the service's ClickHouse. */
 async function statement(api: Api, sql: string): Promise<void> {

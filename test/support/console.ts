@@ -70,3 +70,10 @@ export async function assertAccessible(page: Page): Promise<void> {
     assert.deepEqual(violations, [], colorScheme);
   }
 }
+
+/** In place of what was in the editor. */
+export async function written(page: Page, label: string, text: string): Promise<void> {
+  await page.getByRole('textbox', { name: label }).click();
+  await page.keyboard.press('Control+a');
+  await page.keyboard.insertText(text);
+}

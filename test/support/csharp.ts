@@ -24,6 +24,13 @@ public sealed class ${className} : IReducer<${className}State>
 public sealed record ${className}State(int Count, long Version, string Last);
 `;
 
+/** As `tally`, but that `Hang` ends the process, by recursion without an end: that needs no deadline, which a busy machine might overrun with any event. */
+export const crashing = (aggregateType: string, className = 'Tally'): string =>
+  tally(aggregateType, 1, className).replace(
+    '    {\n        while (true) { }\n    }',
+    '    {\n        return Hang() is { } state ? state with { Count = 1 } : null;\n    }',
+  );
+
 /** Sums `data.n` by `data.key`; no key: not for it. The state stays when n is 0; \`Boom\` throws (line 13). */
 export const totals = (className = 'Totals', factor = 1): string => `namespace Tests;
 

@@ -1,8 +1,7 @@
 import { isRefused, type Event, type Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { useSearchParams } from 'wouter-preact';
-import { useDeeds } from '../deed';
+import { Link, useSearchParams } from 'wouter-preact';
 import { useLoad } from '../load';
 import { useSession } from '../session';
 import { useTimeLine } from '../time-line';
@@ -11,6 +10,7 @@ import { Difference, Json } from '../ui/json';
 import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
+import { ReleaseAggregate } from './release-aggregate';
 
 type State = Operations['getAggregateState']['answer'];
 
@@ -56,7 +56,9 @@ export function AggregatePage({ id }: { readonly id: string }): JSX.Element {
       title={id}
       aside={
         <>
-          <Badge>{type}</Badge>
+          <Link href={`/types/${encodeURIComponent(type ?? '')}`}>
+            <Badge>{type}</Badge>
+          </Link>
           <Erase id={id} onErased={newest.reload} />
         </>
       }
@@ -206,6 +208,7 @@ function AtVersion({
 
 function Seen({ before, after, onReleased }: SeenStates & { readonly onReleased: () => void }): JSX.Element {
   const { fault } = after;
+  const [told, setTold] = useState<string>();
   return (
     <>
       {fault !== undefined && (
@@ -214,59 +217,20 @@ function Seen({ before, after, onReleased }: SeenStates & { readonly onReleased:
             {fault.className} threw at version {fault.version}
             {fault.file !== null && ` (${fault.file}:${fault.line ?? '?'})`}: {fault.message}
           </p>
-          <Release of={after} fault={fault} onReleased={onReleased} />
+          <div class="buttons">
+            <ReleaseAggregate
+              type={after.aggregateType}
+              fault={fault}
+              onReleased={(words) => {
+                setTold(words);
+                onReleased();
+              }}
+            />
+          </div>
         </div>
       )}
-      <Difference before={before?.state ?? null} after={after.state} />
-    </>
-  );
-}
-
-/** What an aggregate that stands at an event is released by. */
-function Release({
-  of: { aggregateType: type, aggregateId: id },
-  fault: { version, eventId },
-  onReleased,
-}: {
-  readonly of: State;
-  readonly fault: NonNullable<State['fault']>;
-  readonly onReleased: () => void;
-}): JSX.Element {
-  const session = useSession();
-  const { busy, error, told, run } = useDeeds();
-  const [isSkipping, setSkipping] = useState(false);
-  if (!session.may('deploy')) return <></>;
-  const release = async (operation: 'retryAggregate' | 'skipAggregate'): Promise<string> => {
-    const { outcome } = await session.client.request(operation, { path: { type, id }, body: { version, eventId } });
-    onReleased();
-    return { released: 'It goes on.', faulted: 'It was stopped again.', pending: 'It is under way.' }[outcome];
-  };
-  return (
-    <>
-      <p class="buttons">
-        <button
-          type="button"
-          disabled={busy !== undefined}
-          onClick={() => run('retry', () => release('retryAggregate'))}
-        >
-          Retry
-        </button>
-        <button type="button" disabled={busy !== undefined} onClick={() => setSkipping(true)}>
-          Skip the event
-        </button>
-      </p>
-      {error !== undefined && <Failure error={error} />}
       {told !== undefined && <p role="status">{told}</p>}
-      {isSkipping && (
-        <Confirm
-          title={`Skip version ${version} of ${id}?`}
-          deed="Skip it"
-          onClose={() => setSkipping(false)}
-          run={() => release('skipAggregate')}
-        >
-          <p>It leaves no mark on the state. Code that is deployed later sees it again.</p>
-        </Confirm>
-      )}
+      <Difference before={before?.state ?? null} after={after.state} />
     </>
   );
 }

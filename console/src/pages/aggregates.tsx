@@ -1,8 +1,9 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link, useLocation, useSearchParams } from 'wouter-preact';
+import { aggregateTypesOf } from '../aggregate-types';
 import { useLoad } from '../load';
-import { allPages, usePages } from '../pages-of';
+import { usePages } from '../pages-of';
 import { useSession } from '../session';
 import { Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
@@ -19,15 +20,7 @@ export function AggregatesPage(): JSX.Element {
   const [search, setSearch] = useSearchParams();
   const [id, setId] = useState('');
   const type = search.get('type') ?? undefined;
-  const types = useLoad(
-    (signal) =>
-      allPages(async (cursor) => {
-        const page = await client.request('listAggregateTypes', { query: { limit: 500, cursor }, signal });
-        return { items: page.aggregateTypes, nextCursor: page.nextCursor };
-      }),
-    [client],
-    EVERY_MS,
-  );
+  const types = useLoad((signal) => aggregateTypesOf(client, signal), [client], EVERY_MS);
   const bySize = [...(types.value ?? [])].sort((a, b) => b.aggregates - a.aggregates);
   const [chips, others] = [bySize.slice(0, CHIPS), bySize.slice(CHIPS)];
   const list = usePages(
@@ -97,6 +90,7 @@ export function AggregatesPage(): JSX.Element {
             </select>
           </label>
         )}
+        {type !== undefined && <Link href={`/types/${encodeURIComponent(type)}`}>What makes the states of {type}</Link>}
       </div>
       {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
       {list.items.length > 0 ? (

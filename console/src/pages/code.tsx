@@ -1,17 +1,15 @@
-import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useSearchParams } from 'wouter-preact';
+import { aggregateTypesOf, type AggregateType } from '../aggregate-types';
 import { useLoad } from '../load';
 import { allPages } from '../pages-of';
+import { reducersOf, type Reducer } from '../reducers';
 import { useSession } from '../session';
 import { readFolder, sourcesOf, TEMPLATES, type Kind, type Sources } from '../sources';
 import { Failure, Loading, Page } from '../ui/parts';
-import { plural, timeOf } from '../words';
+import { classesOf, plural, timeOf } from '../words';
 import { Workbench } from './workbench';
-
-type Reducer = Operations['getReducer']['answer'];
-type AggregateType = Operations['listAggregateTypes']['answer']['aggregateTypes'][number];
 
 /** What is open in the workbench; `n` is another one each time that other files are. */
 interface Opened {
@@ -35,18 +33,12 @@ export function CodePage(): JSX.Element {
     async (signal) => {
       if (!session.may('read')) return [];
       const [reducers, projections, types] = await Promise.all([
-        allPages(async (cursor) => {
-          const page = await client.request('listReducers', { query: { limit: 500, cursor }, signal });
-          return { items: page.reducers, nextCursor: page.nextCursor };
-        }),
+        reducersOf(client, signal),
         allPages(async (cursor) => {
           const page = await client.request('listProjections', { query: { limit: 500, cursor }, signal });
           return { items: page.projections, nextCursor: page.nextCursor };
         }),
-        allPages(async (cursor) => {
-          const page = await client.request('listAggregateTypes', { query: { limit: 500, cursor }, signal });
-          return { items: page.aggregateTypes, nextCursor: page.nextCursor };
-        }),
+        aggregateTypesOf(client, signal),
       ]);
       return [
         ...reducers.map((one) => ({ of: `reducers ${one.id}`, words: wordsOf(one, types) })),
@@ -72,13 +64,6 @@ export function CodePage(): JSX.Element {
   useEffect(() => {
     if (stored.value !== undefined) open(drafts.get(draft) ?? stored.value);
   }, [stored.value]);
-  useEffect(() => {
-    const ask = (event: BeforeUnloadEvent): void => {
-      if (drafts.size > 0) event.preventDefault();
-    };
-    addEventListener('beforeunload', ask);
-    return () => removeEventListener('beforeunload', ask);
-  }, [drafts]);
   const choose = (value: string): void => {
     made.current = undefined;
     setNothing(undefined);
@@ -168,9 +153,6 @@ export function CodePage(): JSX.Element {
     </Page>
   );
 }
-
-const classesOf = ({ discovered, id }: Pick<Reducer, 'discovered' | 'id'>): string =>
-  discovered?.map(({ className }) => className).join(', ') ?? id;
 
 /** Reducers of one name are told apart by what they are bound to, and when they came. */
 function wordsOf(one: Reducer, types: readonly AggregateType[]): string {

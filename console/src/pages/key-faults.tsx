@@ -1,13 +1,13 @@
 import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Link } from 'wouter-preact';
 import { useDeeds } from '../deed';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
 import { Confirm } from '../ui/dialogs';
 import { Failure } from '../ui/parts';
 import { plural } from '../words';
+import { FaultAt } from './fault-at';
 import type { Projection } from './projections';
 
 type KeyFault = Operations['listKeyFaults']['answer']['faults'][number];
@@ -71,14 +71,7 @@ export function KeyFaults({
       <ul class="faults">
         {list.items.map((fault) => (
           <li key={`${fault.key} ${fault.className}`}>
-            <strong>{fault.key === '' ? '(no key)' : fault.key}</strong> {fault.message}{' '}
-            <span class="faint">
-              {fault.file !== null && `${fault.file}:${fault.line ?? '?'} · `}
-              {fault.eventType}, version {fault.version} of{' '}
-              <Link href={`/aggregates/${encodeURIComponent(fault.aggregateId)}?version=${fault.version}`}>
-                {fault.aggregateId}
-              </Link>
-            </span>
+            <strong>{fault.key === '' ? '(no key)' : fault.key}</strong> {fault.message} <FaultAt of={fault} />
             {mayDeploy && (
               <>
                 <button

@@ -7,10 +7,10 @@ import { useLoad } from '../load';
 import { useSession } from '../session';
 import { Confirm } from '../ui/dialogs';
 import { Badge, Empty, Failure, Loading, Outdated, Page } from '../ui/parts';
-import { ago, count, plural } from '../words';
+import { ago, classesOf, count, plural } from '../words';
 import { KeyFaults } from './key-faults';
 import { KeyStates } from './key-states';
-import { nameOf, Status } from './projections';
+import { Status } from './projections';
 import { Revisions } from './revisions';
 import { Verified, type Verification } from './verified';
 
@@ -57,7 +57,7 @@ export function ProjectionPage({ id }: { readonly id: string }): JSX.Element {
   };
   return (
     <Page
-      title={nameOf(one)}
+      title={classesOf(one)}
       aside={
         <>
           <Status of={one} />

@@ -6,13 +6,10 @@ import { usePages } from '../pages-of';
 import { useSession } from '../session';
 import { Badge, Empty, Failure, Loading, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
-import { ago, count, plural } from '../words';
+import { ago, classesOf, count, plural } from '../words';
 
 export type Projection = Operations['getProjection']['answer'];
 const EVERY_MS = 3_000;
-
-export const nameOf = (one: Projection): string =>
-  one.discovered?.map(({ className }) => className).join(', ') ?? one.id;
 
 export function Status({ of }: { readonly of: Projection }): JSX.Element {
   if (of.faulted !== undefined) return <Badge kind="bad">stopped</Badge>;
@@ -67,7 +64,7 @@ export function ProjectionsPage(): JSX.Element {
               key: one.id,
               cells: [
                 <Link href={`/projections/${one.id}`} tabIndex={-1} title={one.id}>
-                  {nameOf(one)}
+                  {classesOf(one)}
                 </Link>,
                 <Status of={one} />,
                 one.lag === undefined ? (

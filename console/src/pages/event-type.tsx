@@ -1,0 +1,77 @@
+import { isRefused, type Operations } from '@statefold/client';
+import type { JSX } from 'preact';
+import { Link } from 'wouter-preact';
+import { useLoad } from '../load';
+import { useSession } from '../session';
+import { Json } from '../ui/json';
+import { Badge, Loading, Outdated, Page, Time } from '../ui/parts';
+import { plural } from '../words';
+import { EventSchema } from './event-schema';
+
+export type EventType = Operations['getEventType']['answer'];
+
+const EVERY_MS = 5_000;
+
+/** What there is of a type of events, and the schema that their data must fit. */
+export function EventTypePage({ id: name }: { readonly id: string }): JSX.Element {
+  const session = useSession();
+  const { client } = session;
+  const seen = useLoad(
+    async (signal): Promise<EventType> => {
+      try {
+        return await client.request('getEventType', { path: { type: name }, signal });
+      } catch (error) {
+        // A schema may be there before the first event.
+        if (isRefused(error, 'NOT_FOUND')) return { eventType: name, aggregateTypes: [], events: 0 };
+        throw error;
+      }
+    },
+    [client, name],
+    EVERY_MS,
+  );
+  const type = seen.value;
+  if (type === undefined)
+    return <Page title={name}>{seen.error === undefined ? <Loading /> : <Outdated of={seen} />}</Page>;
+  const { events, aggregateTypes, firstSeen, lastSeen, schemaVersion, schema } = type;
+  return (
+    <Page
+      title={name}
+      aside={
+        <>
+          {schemaVersion === undefined ? (
+            <Badge>no schema</Badge>
+          ) : (
+            <Badge kind="good">schema version {schemaVersion}</Badge>
+          )}
+          <Link href={`/feed?eventType=${encodeURIComponent(name)}`}>In the feed</Link>
+        </>
+      }
+    >
+      <Outdated of={seen} />
+      <p>
+        {plural(events, 'event')}
+        {aggregateTypes.length > 0 && ' of aggregates of the '}
+        {aggregateTypes.length > 0 && (aggregateTypes.length === 1 ? 'type ' : 'types ')}
+        {aggregateTypes.map((one, n) => (
+          <>
+            {n > 0 && ', '}
+            <Link href={`/types/${encodeURIComponent(one)}`}>{one}</Link>
+          </>
+        ))}
+        {firstSeen !== undefined && lastSeen !== undefined && (
+          <>
+            , the first <Time at={firstSeen} />, the last <Time at={lastSeen} />
+          </>
+        )}
+        .
+      </p>
+      {session.may('deploy') ? (
+        <EventSchema of={type} onChanged={seen.reload} />
+      ) : schema === undefined ? (
+        <p class="faint">It has no schema: the data of its events may be anything.</p>
+      ) : (
+        <Json value={schema} label="JSON Schema" />
+      )}
+    </Page>
+  );
+}
