@@ -38,8 +38,9 @@ interface Next {
   cursor: string | undefined;
   isBusy: boolean;
   isWhole: boolean;
-  /** It was asked for while it was busy. */
+  /** What was asked for while it was busy. */
   wantsMore: boolean;
+  wantsRefresh: boolean;
   readonly ended: AbortController;
 }
 
@@ -62,6 +63,7 @@ export function usePages<T>(
     isBusy: false,
     isWhole: false,
     wantsMore: false,
+    wantsRefresh: false,
     ended: new AbortController(),
   });
   const more = useCallback(() => {
@@ -78,7 +80,10 @@ export function usePages<T>(
         setItems((before) => [...before, ...found]);
         // A page may have nothing, and the next one something: nobody scrolls for that.
         if (found.length === 0 && !at.isWhole) more();
-        else setState({ isLoading: false, isWhole: at.isWhole, error: undefined });
+        else {
+          setState({ isLoading: false, isWhole: at.isWhole, error: undefined });
+          if (at.wantsRefresh) refresh();
+        }
       },
       (error: unknown) => {
         if (at.ended.signal.aborted) return;
@@ -89,7 +94,7 @@ export function usePages<T>(
   }, [...inputs, round]);
   useEffect(() => {
     const ended = new AbortController();
-    next.current = { cursor: undefined, isBusy: false, isWhole: false, wantsMore: false, ended };
+    next.current = { cursor: undefined, isBusy: false, isWhole: false, wantsMore: false, wantsRefresh: false, ended };
     setItems([]);
     setState({ isLoading: true, isWhole: false, error: undefined });
     more();
@@ -99,6 +104,8 @@ export function usePages<T>(
     const at = next.current;
     const { signal } = at.ended;
     const wanted = shown.current;
+    // What is on its way may be of before: it is asked for again once it has come.
+    at.wantsRefresh = at.isBusy;
     if (at.isBusy || wanted > MOST_REFRESHED) return;
     at.isBusy = true;
     const again = async (): Promise<{ readonly found: readonly T[]; readonly cursor: string | undefined }> => {
@@ -117,8 +124,9 @@ export function usePages<T>(
         Object.assign(at, { cursor, isBusy: false, isWhole: cursor === undefined });
         setItems(found);
         setState({ isLoading: false, isWhole: at.isWhole, error: undefined });
+        if (at.wantsRefresh) refresh();
         // Its end came into sight meanwhile.
-        if (at.wantsMore) more();
+        else if (at.wantsMore) more();
       },
       (error: unknown) => {
         if (signal.aborted) return;
@@ -128,4 +136,13 @@ export function usePages<T>(
     );
   }, [...inputs, round]);
   return { items, ...state, more, reload: () => setRound((one) => one + 1), refresh };
+}
+
+/** Asks for page after page while `isWanted`: what is looked for may be further down. */
+export function useFurtherPages({ isLoading, isWhole, error, more }: Pages<unknown>, isWanted: boolean): void {
+  const isDue = isWanted && !isLoading && !isWhole && error === undefined;
+  // With `isLoading`: each page that has come asks for the next.
+  useEffect(() => {
+    if (isDue) more();
+  }, [isDue, more]);
 }

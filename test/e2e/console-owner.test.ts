@@ -1,7 +1,7 @@
 // Pages by which an owner looks after tenants, and by which people see who changed what; and what is done to one aggregate for good.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Api } from '../support/api.js';
+import { Api, success } from '../support/api.js';
 import { needsChromium, openChromium } from '../support/chromium.js';
 import { assertAccessible, opened } from '../support/console.js';
 import { tally } from '../support/csharp.js';
@@ -19,6 +19,8 @@ test('the console in the hands of an owner', { skip: needsChromium }, async (t) 
     await button('New tenant').click();
     await dialog.getByLabel('Name', { exact: true }).fill('Shop');
     await dialog.getByLabel(/^Id,/).fill('default');
+    await dialog.getByText('Quotas of its own').click();
+    await dialog.getByLabel('Connections').fill('7');
     await assertAccessible(owner);
     await button('Create').click();
     await dialog.getByRole('alert').getByText('ALREADY_EXISTS').waitFor();
@@ -31,6 +33,15 @@ test('the console in the hands of an owner', { skip: needsChromium }, async (t) 
     await owner.waitForURL(/tenant=shop$/);
     await owner.getByRole('heading', { name: 'Shop' }).waitFor();
     assert.equal((await new Api(service, key).read<{ tenantId: string }>('/auth/whoami')).tenantId, 'shop');
+    await owner.getByText(/^\d+ of 7 \(its own\)$/).waitFor();
+
+    const page = await opened(t, browser, service, { key });
+    await page.getByRole('heading', { name: 'Begin here' }).waitFor();
+    await page
+      .getByRole('region', { name: 'Usage' })
+      .getByText(/^\d+ of 7$/)
+      .waitFor();
+    await assertAccessible(page);
   });
 
   await t.test('it is renamed, gets quotas and loses them, is suspended and resumed', async () => {
@@ -50,12 +61,12 @@ test('the console in the hands of an owner', { skip: needsChromium }, async (t) 
     await assertAccessible(owner);
     await button('Save').click();
     await owner.getByRole('listitem').filter({ hasText: 'Projections' }).getByText('0 of 3').waitFor();
-    assert.deepEqual((await tenant()).quotas, { projections: 3, eventsPerSecond: 50 });
+    assert.deepEqual((await tenant()).quotas, { projections: 3, eventsPerSecond: 50, connections: 7 });
     await button('Set quotas').click();
     await dialog.getByLabel(/^Projections/).fill('');
     await button('Save').click();
     await dialog.waitFor({ state: 'detached' });
-    assert.deepEqual((await tenant()).quotas, { eventsPerSecond: 50 });
+    assert.deepEqual((await tenant()).quotas, { eventsPerSecond: 50, connections: 7 });
 
     await button('Suspend').click();
     await assertAccessible(owner);
@@ -73,18 +84,39 @@ test('the console in the hands of an owner', { skip: needsChromium }, async (t) 
     await owner.keyboard.press('Enter');
     await owner.waitForURL(/audit\?tenant=shop$/);
     const entries = owner.getByRole('table', { name: 'Entries of the audit log' });
+    const entry = owner.getByRole('region', { name: 'The entry' });
     await entries
       .getByRole('row', { name: /tenant\.change/ })
       .first()
       .click();
-    await owner.getByRole('region', { name: 'The entry' }).getByText('"outcome": "done"').waitFor();
+    await owner.waitForURL(/audit\?tenant=shop&entry=/);
+    await entry.getByText('The change was made.').waitFor();
     await assertAccessible(owner);
-    await owner.getByRole('link', { name: 'The tenant' }).click();
+    await owner.reload();
+    await entry.getByRole('region', { name: 'What was asked for' }).getByText('"suspended": false').waitFor();
+    const [id, address] = [new URL(owner.url()).searchParams.get('entry'), '127.0.0.1'];
+    for (const one of [id, address, 'admin']) await entry.getByText(String(one), { exact: true }).first().waitFor();
+    const at = await entry.locator('time').getAttribute('title');
+    const answer = await service.get('/admin/audit?tenant=shop&limit=100', AS_ADMIN);
+    const told = answer.json<{ entries: { id: string; at: string; requestId: string }[] }>().entries;
+    const same = told.find((one) => one.id === id);
+    assert.equal(at, same?.at);
+    await entry.getByText(String(same?.requestId)).waitFor();
+    await owner.setViewportSize({ width: 380, height: 800 });
+    await assertAccessible(owner);
+    await owner.setViewportSize({ width: 1280, height: 800 });
+    await owner.getByRole('button', { name: 'Show all' }).click();
+    await entries.getByRole('columnheader', { name: 'Tenant' }).waitFor();
+    await owner.goto(`${service.url}/console/audit?entry=${id}`);
+    await entry.getByRole('link', { name: 'shop' }).click();
     await owner.getByRole('heading', { name: 'Book shop' }).waitFor();
 
     const page = await opened(t, browser, service, { key, path: '/console/audit' });
     await page.getByRole('row', { name: /tenant\.create/ }).waitFor();
+    assert.equal(await page.getByLabel('Of the tenant').count(), 0);
     await assertAccessible(page);
+    await page.goto(`${service.url}/console/audit?entry=another`);
+    await page.getByText('There is no such entry').waitFor();
   });
 
   await t.test(
@@ -119,8 +151,57 @@ test('the console in the hands of an owner', { skip: needsChromium }, async (t) 
       await erase.click();
       await page.getByRole('heading', { name: 'The aggregate was erased' }).waitFor();
       assert.equal((await api.get('/events/trip-2')).status, 410);
+
+      await page.getByRole('link', { name: 'Audit log' }).click();
+      await page.getByRole('row', { name: /aggregate\.erase trip-2 done/ }).click();
+      const entry = page.getByRole('region', { name: 'The entry' });
+      await entry.getByText('The change was made.').waitFor();
+      await assertAccessible(page);
+      await entry.getByRole('link', { name: 'trip-2' }).click();
+      await page.getByRole('heading', { name: 'The aggregate was erased' }).waitFor();
     },
   );
+
+  await t.test('operations tell what tenants take, and fill the read store in again', async () => {
+    const { url, user, password, database } = await new Api(service).readStoreAccess();
+    const clickHouse = async (statement: string): Promise<string> => {
+      const headers = { authorization: `Basic ${btoa(`${user}:${password}`)}` };
+      const answer = await fetch(`${url}/?database=${database}`, { method: 'POST', headers, body: statement });
+      return (await answer.text()).trim();
+    };
+    const landed = "SELECT count() FROM events FINAL WHERE tenant = 'shop' AND event_type = 'Landed'";
+    await until(async () => (await clickHouse(landed)) === '1');
+    await clickHouse('TRUNCATE TABLE events');
+    assert.equal(await clickHouse(landed), '0');
+    await owner.getByRole('link', { name: 'Operations' }).click();
+    const served = owner.getByRole('table', { name: 'Tenants served here' });
+    await served.getByRole('row', { name: /^shop \d+ \d+ \d+ 1$/ }).waitFor();
+    await served.getByRole('columnheader', { name: 'Folded' }).waitFor();
+    const store = owner.getByRole('region', { name: 'Read store' });
+    await store.getByText('takes rows').waitFor();
+    await store.getByText('It has all rows of the tenants that are active here.').waitFor();
+    await assertAccessible(owner);
+    await store.getByRole('button', { name: 'Rebuild' }).click();
+    await dialog.getByText('SQL finds some of them only').waitFor();
+    await assertAccessible(owner);
+    await dialog.getByRole('button', { name: 'Rebuild' }).dblclick();
+    await store.getByRole('status').getByText('The rows were dropped at').waitFor();
+    await until(async () => (await clickHouse(landed)) === '1');
+    const { entries } = (await service.get('/admin/audit', AS_ADMIN)).json<{ entries: { action: string }[] }>();
+    assert.equal(entries.filter(({ action }) => action === 'read-store.rebuild').length, 1);
+    await store.getByText(/^It has all rows/).waitFor();
+    await served.getByRole('row', { name: /^shop / }).click();
+    await owner.waitForURL(/tenant=shop$/);
+    await owner.getByRole('heading', { name: 'Book shop' }).waitFor();
+
+    await clickHouse('TRUNCATE TABLE events');
+    assert.equal(await clickHouse(landed), '0');
+    await button('Rebuild its rows for SQL').click();
+    await dialog.getByText('All rows of the tenant are dropped').waitFor();
+    await dialog.getByRole('button', { name: 'Rebuild' }).click();
+    await owner.getByRole('status').getByText('The rows were dropped at').waitFor();
+    await until(async () => (await clickHouse(landed)) === '1');
+  });
 
   await t.test('a tenant is deleted by who types its id', async () => {
     await button('Delete').click();
@@ -133,3 +214,35 @@ test('the console in the hands of an owner', { skip: needsChromium }, async (t) 
     await owner.getByText('There is no tenant shop.').waitFor();
   });
 });
+
+test(
+  'the console finds a tenant by its name or its id, also one that no page of the list has brought',
+  { skip: needsChromium },
+  async (t) => {
+    const service = await startService(t);
+    const make = async (tenantId: string, name: string): Promise<unknown> =>
+      success(await service.post('/admin/tenants', { tenantId, name }, AS_ADMIN), 201);
+    for (let n = 0; n < 501; n++) await make(`many-${n}`, `Many ${n}`);
+    const owner = await opened(t, await openChromium(t), service, {
+      key: ADMIN_KEY,
+      path: '/console?search=zebra',
+    });
+    await owner.getByRole('heading', { name: 'No tenant has this in its name or id' }).waitFor();
+    await assertAccessible(owner);
+    await make('z-1', 'Zebra');
+    await owner.reload();
+    const rows = owner.getByRole('table', { name: 'Tenants' }).getByRole('row');
+    await rows.filter({ hasText: 'Zebra' }).waitFor();
+    await owner.getByText('1 of 503 tenants', { exact: true }).waitFor();
+    await owner.getByRole('searchbox').fill('MANY 500');
+    await rows.filter({ hasText: 'many-500' }).waitFor();
+    await owner.keyboard.press('Enter');
+    await owner.waitForURL(/search=MANY\+500&tenant=many-500$/);
+    await owner.getByRole('heading', { name: 'Many 500' }).waitFor();
+    await owner.getByRole('searchbox').fill('');
+    await owner.waitForURL(/\?tenant=many-500$/);
+    await rows.filter({ hasText: 'Many 0' }).waitFor();
+    await owner.setViewportSize({ width: 380, height: 800 });
+    await assertAccessible(owner);
+  },
+);

@@ -1,14 +1,14 @@
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { loadBank } from '../bank-sample';
 import { useDeeds } from '../deed';
 import { eventTypesOf } from '../event-types';
-import { useLoad } from '../load';
+import { useLoad, type Loaded } from '../load';
 import { useSession } from '../session';
 import { Command, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
-import { UsageBars } from '../ui/usage';
+import { UsageBars, type Usage } from '../ui/usage';
 import { count } from '../words';
 
 const EVERY_MS = 5_000;
@@ -39,18 +39,17 @@ export function HomePage(): JSX.Element {
   if (types.value === undefined)
     return <Page title="Overview">{types.error === undefined ? <Loading /> : <Outdated of={types} />}</Page>;
   const { eventTypes, otherEvents } = types.value;
-  if (eventTypes.length === 0) return <FirstRun onLoaded={types.reload} />;
+  if (eventTypes.length === 0)
+    return (
+      <FirstRun onLoaded={types.reload}>
+        <UsageOf usage={usage} />
+      </FirstRun>
+    );
   const all = eventTypes.reduce((sum, { events }) => sum + events, otherEvents);
   return (
     <Page title="Overview" aside={<span class="faint">{count(all)} events</span>}>
       <Outdated of={types} />
-      <Outdated of={usage} />
-      {usage.value && (
-        <section aria-label="Usage">
-          <h2>Usage</h2>
-          <UsageBars of={usage.value} />
-        </section>
-      )}
+      <UsageOf usage={usage} />
       <Rows
         count={eventTypes.length}
         label="Types of events"
@@ -73,7 +72,25 @@ export function HomePage(): JSX.Element {
   );
 }
 
-function FirstRun({ onLoaded }: { readonly onLoaded: () => void }): JSX.Element {
+const UsageOf = ({ usage }: { readonly usage: Loaded<Usage | undefined> }): JSX.Element => (
+  <>
+    <Outdated of={usage} />
+    {usage.value && (
+      <section aria-label="Usage">
+        <h2>Usage</h2>
+        <UsageBars of={usage.value} />
+      </section>
+    )}
+  </>
+);
+
+function FirstRun({
+  onLoaded,
+  children,
+}: {
+  readonly onLoaded: () => void;
+  readonly children: ComponentChildren;
+}): JSX.Element {
   const session = useSession();
   const [step, setStep] = useState<string>();
   const { busy, error, run } = useDeeds();
@@ -123,6 +140,7 @@ function FirstRun({ onLoaded }: { readonly onLoaded: () => void }): JSX.Element 
           {error !== undefined && <Failure error={error} onRetry={load} />}
         </section>
       )}
+      {children}
     </Page>
   );
 }

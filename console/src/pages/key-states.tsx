@@ -1,7 +1,7 @@
 import { isRefused, type Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { useSearchParams } from 'wouter-preact';
+import { useAddress } from '../address';
 import { useLoad, type Loaded } from '../load';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
@@ -23,19 +23,11 @@ const isOf = (state: ProjectionState | undefined, key: string | null, className:
 export function KeyStates({ of: one }: { readonly of: Projection }): JSX.Element {
   const { id, lastSequence } = one;
   const { client } = useSession();
-  const [search, setSearch] = useSearchParams();
+  const { search, change: set } = useAddress();
   const prefix = search.get('prefix') ?? '';
   const key = search.get('key');
   const className = search.get('class');
   const hasClasses = (one.discovered?.length ?? 1) > 1;
-  const set = (change: Readonly<Record<string, string | undefined>>): void =>
-    setSearch(
-      (before) => {
-        const all: Record<string, string | undefined> = { ...Object.fromEntries(before), ...change };
-        return Object.entries(all).filter((entry): entry is [string, string] => (entry[1] ?? '') !== '');
-      },
-      { replace: true },
-    );
   const states = usePages(
     async (cursor, signal) => {
       const query = { limit: PAGE, cursor, ...(prefix === '' ? {} : { prefix }) };

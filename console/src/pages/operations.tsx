@@ -9,6 +9,8 @@ import { ChartBox } from '../ui/chart';
 import { Badge, Empty, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { bytes, count, milliseconds, plural, timeOf } from '../words';
+import { ReadStore } from './read-store';
+import { ServedTenants } from './served-tenants';
 
 type Process = Operations['listProcesses']['answer']['processes'][number];
 type Activity = Operations['getProcessActivity']['answer'];
@@ -54,7 +56,11 @@ export function OperationsPage(): JSX.Element {
         />
       )}
       <Outdated of={activity} />
-      {value === undefined ? activity.error === undefined && <Loading /> : <Shown activity={value} />}
+      {value === undefined ? (
+        activity.error === undefined && <Loading />
+      ) : (
+        <Shown activity={value} onChanged={activity.reload} />
+      )}
     </Page>
   );
 }
@@ -87,7 +93,7 @@ function Processes({
   );
 }
 
-function Shown({ activity }: { readonly activity: Activity }): JSX.Element {
+function Shown({ activity, onChanged }: { readonly activity: Activity; readonly onChanged: () => void }): JSX.Element {
   const { samples, moves } = activity;
   const last = samples.at(-1);
   return (
@@ -103,7 +109,9 @@ function Shown({ activity }: { readonly activity: Activity }): JSX.Element {
           <Charts samples={samples} />
         </>
       )}
+      <ServedTenants activity={activity} />
       <Moves moves={moves} />
+      <ReadStore key={activity.url} activity={activity} onBegun={onChanged} />
       <div class="charts">
         <Holds holds={activity.holds} />
         <Memory {...activity} />

@@ -1,17 +1,18 @@
 import { isRefused, type Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
 import { useDeeds } from '../deed';
 import { useLoad } from '../load';
 import { useSession } from '../session';
 import { Confirm, Dialog } from '../ui/dialogs';
 import { Badge, Failure, Loading, Outdated, Time } from '../ui/parts';
-import { QUOTA_NAMES, QUOTAS, quotaText, UsageBars, type Quota } from '../ui/usage';
+import { UsageBars } from '../ui/usage';
 import { Keys } from './keys';
+import { QuotasForm } from './quotas';
+import { Rebuilding, RebuildRows } from './read-store';
 
-type Tenant = Operations['getTenant']['answer'];
-type Usage = Operations['getTenantUsage']['answer'];
-type Open = 'rename' | 'quotas' | 'suspend' | 'delete';
+type Open = 'rename' | 'quotas' | 'suspend' | 'rebuild' | 'delete';
 
 const EVERY_MS = 2_000;
 
@@ -28,6 +29,7 @@ export function TenantDetail({
   const { client } = useSession();
   const { busy, error, run } = useDeeds();
   const [open, setOpen] = useState<Open>();
+  const [rebuiltAt, setRebuiltAt] = useState<string>();
   const path = { id };
   const known = useLoad((signal) => client.request('getTenant', { path, signal }), [client, id], EVERY_MS);
   const tenant = known.value;
@@ -74,7 +76,8 @@ export function TenantDetail({
             {' '}
             · taking in an import since <Time at={tenant.importingSince} />
           </>
-        )}
+        )}{' '}
+        · <Link href={`/audit?tenant=${encodeURIComponent(id)}`}>what was changed</Link>
       </p>
       <p class="buttons">
         <button type="button" onClick={() => setOpen('rename')}>
@@ -96,12 +99,16 @@ export function TenantDetail({
             Suspend
           </button>
         )}
+        <button type="button" onClick={() => setOpen('rebuild')}>
+          Rebuild its rows for SQL
+        </button>
         <button type="button" class="danger" onClick={() => setOpen('delete')}>
           Delete
         </button>
       </p>
+      {rebuiltAt !== undefined && <Rebuilding since={rebuiltAt} />}
       {isSuspended ? <p>While it is suspended it takes nothing but what it has stored.</p> : <Outdated of={usage} />}
-      {usage.value && <UsageBars of={usage.value} />}
+      {usage.value && <UsageBars of={usage.value} own={tenant.quotas} />}
       <Keys tenantId={id} />
       {open === 'rename' && (
         <Dialog title="Rename the tenant" onClose={close}>
@@ -117,7 +124,7 @@ export function TenantDetail({
       )}
       {open === 'quotas' && (
         <Dialog title="Quotas of the tenant" onClose={close}>
-          <Quotas
+          <QuotasForm
             own={tenant.quotas ?? {}}
             inForce={usage.value?.quotas}
             onCancel={close}
@@ -140,6 +147,9 @@ export function TenantDetail({
             of it is removed.
           </p>
         </Confirm>
+      )}
+      {open === 'rebuild' && (
+        <RebuildRows tenant={tenant} onClose={close} onBegun={() => setRebuiltAt(new Date().toISOString())} />
       )}
       {open === 'delete' && (
         <Confirm
@@ -186,65 +196,6 @@ function Rename({
       <div class="buttons">
         <button type="submit" class="primary" disabled={busy !== undefined}>
           Rename
-        </button>
-        <button type="button" onClick={onCancel}>
-          Cancel
-        </button>
-      </div>
-    </form>
-  );
-}
-
-const limitOf = (name: Quota, quota: number | null): string =>
-  quota === null ? 'without a limit' : quotaText(name, quota);
-
-/** Those that are left empty are the service's own. */
-function Quotas({
-  own,
-  inForce,
-  send,
-  onCancel,
-}: {
-  readonly own: NonNullable<Tenant['quotas']>;
-  /** Undefined while nobody tells. */
-  readonly inForce: Usage['quotas'] | undefined;
-  readonly send: (quotas: Readonly<Partial<Record<Quota, number | null>>>) => Promise<void>;
-  readonly onCancel: () => void;
-}): JSX.Element {
-  const [given] = useState(own);
-  const [texts, setTexts] = useState<Readonly<Partial<Record<Quota, string>>>>(() =>
-    Object.fromEntries(Object.entries(own).map(([name, value]) => [name, String(value)])),
-  );
-  const { busy, error, run } = useDeeds();
-  const valueOf = (name: Quota): number | undefined => ((texts[name] ?? '') === '' ? undefined : Number(texts[name]));
-  const save = (event: Event): void => {
-    event.preventDefault();
-    const changed = QUOTAS.filter((name) => valueOf(name) !== given[name]);
-    run('save', () => send(Object.fromEntries(changed.map((name) => [name, valueOf(name) ?? null]))));
-  };
-  return (
-    <form class="fields" onSubmit={save}>
-      <p>What is left empty is as the settings of the service have it.</p>
-      {QUOTAS.map((name, n) => (
-        <label key={name}>
-          <span>
-            {QUOTA_NAMES[name]}
-            {name === 'storageBytes' && ', bytes'}
-            {given[name] === undefined && inForce && `, now ${limitOf(name, inForce[name])}`}
-          </span>
-          <input
-            type="number"
-            min={0}
-            autoFocus={n === 0}
-            value={texts[name] ?? ''}
-            onInput={({ currentTarget: { value } }) => setTexts((before) => ({ ...before, [name]: value }))}
-          />
-        </label>
-      ))}
-      {error !== undefined && <Failure error={error} />}
-      <div class="buttons">
-        <button type="submit" class="primary" disabled={busy !== undefined}>
-          Save
         </button>
         <button type="button" onClick={onCancel}>
           Cancel

@@ -1,38 +1,56 @@
 import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { useSearchParams } from 'wouter-preact';
-import { useDeeds } from '../deed';
-import { usePages } from '../pages-of';
+import { useAddress } from '../address';
+import { useFurtherPages, usePages } from '../pages-of';
 import { useSession } from '../session';
-import { Dialog, ShownOnce } from '../ui/dialogs';
 import { Badge, Empty, Failure, Loading, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
+import { count, plural } from '../words';
+import { NewTenant } from './new-tenant';
 import { TenantDetail } from './tenant';
 
-type NewTenant = Operations['createTenant']['answer'];
+type Tenant = Operations['listTenants']['answer']['tenants'][number];
 
-/** For the owner of the service: its tenants. */
+const PAGE = 500;
+
+/** Those whose name or id has the words in it, however they are written. */
+function found(tenants: readonly Tenant[], words: string): readonly Tenant[] {
+  const wanted = words.trim().toLowerCase();
+  if (wanted === '') return tenants;
+  return tenants.filter(({ name, tenantId }) => name.toLowerCase().includes(wanted) || tenantId.includes(wanted));
+}
+
+/** For the owner of the service: its tenants. What is looked for and what is chosen is in the address. */
 export function TenantsPage(): JSX.Element {
   const { client } = useSession();
-  const [search, setSearch] = useSearchParams();
+  const { search, change } = useAddress();
   const chosen = search.get('tenant') ?? undefined;
+  const words = search.get('search') ?? '';
   const [isMaking, setMaking] = useState(false);
-  const [made, setMade] = useState<NewTenant>();
   const list = usePages(
     async (cursor, signal) => {
-      const page = await client.request('listTenants', { query: { limit: 500, cursor }, signal });
+      const page = await client.request('listTenants', { query: { limit: PAGE, cursor }, signal });
       return { items: page.tenants, nextCursor: page.nextCursor };
     },
     [client],
   );
-  const choose = (id: string | undefined): void => setSearch(id === undefined ? {} : { tenant: id }, { replace: true });
+  // No operation searches: whoever does has all of them looked at.
+  useFurtherPages(list, words !== '');
+  const shown = found(list.items, words);
+  const choose = (id: string | undefined): void => change({ tenant: id });
+  /** The one with exactly that id, else the first that is found, else one of that id that is not in the list. */
+  const open = (): void => {
+    const id = words.trim();
+    const one = shown.find(({ tenantId }) => tenantId === id) ?? shown[0];
+    if (id !== '') choose(one?.tenantId ?? id);
+  };
   return (
     <Page
       title="Tenants"
       aside={
         <>
-          <OpenById onOpen={choose} />
+          <Search words={words} onChange={(text) => change({ search: text })} onOpen={open} />
           <button type="button" class="primary" onClick={() => setMaking(true)}>
             New tenant
           </button>
@@ -40,23 +58,19 @@ export function TenantsPage(): JSX.Element {
       }
     >
       {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
-      {list.items.length === 0 && list.isLoading && <Loading />}
-      {list.items.length === 0 && list.isWhole && (
-        <Empty title="There are no tenants">
-          <p>A tenant has events, code and keys of its own. Make one to begin.</p>
-        </Empty>
-      )}
+      {shown.length === 0 && list.isLoading && <Loading />}
+      {shown.length === 0 && list.isWhole && <Nothing isSearched={list.items.length > 0} />}
       <div class={chosen ? 'split' : ''}>
         <Rows
-          count={list.items.length}
+          count={shown.length}
           label="Tenants"
           columns="minmax(8rem, 2fr) minmax(8rem, 2fr) 7rem 12rem"
           heads={['Name', 'Tenant', '', 'Created']}
           onEnd={list.more}
-          selected={(index) => list.items[index]?.tenantId === chosen}
-          onSelect={(index) => choose(list.items[index]?.tenantId)}
+          selected={(index) => shown[index]?.tenantId === chosen}
+          onSelect={(index) => choose(shown[index]?.tenantId)}
           row={(index) => {
-            const tenant = list.items[index];
+            const tenant = shown[index];
             return {
               key: tenant?.tenantId ?? index,
               cells: [
@@ -80,106 +94,59 @@ export function TenantsPage(): JSX.Element {
           />
         )}
       </div>
+      <p class="faint" role="status">
+        {words === '' ? '' : `${count(shown.length)} of `}
+        {plural(list.items.length, 'tenant')}
+        {list.isWhole ? '' : ' so far; scroll for more'}
+      </p>
       {isMaking && (
-        <Dialog title="New tenant" onClose={() => setMaking(false)}>
-          <NewTenantForm
-            onCancel={() => setMaking(false)}
-            onMade={(tenant) => {
-              setMaking(false);
-              setMade(tenant);
-              list.refresh();
-            }}
-          />
-        </Dialog>
-      )}
-      {made && (
-        <ShownOnce
-          title={`The first key of ${made.name}`}
-          value={made.apiKey}
-          onClose={() => {
-            setMade(undefined);
-            choose(made.tenantId);
+        <NewTenant
+          onMade={list.refresh}
+          onClose={(tenantId) => {
+            setMaking(false);
+            if (tenantId !== undefined) choose(tenantId);
           }}
-        >
-          Whoever has it acts for the tenant <code>{made.tenantId}</code>.
-        </ShownOnce>
+        />
       )}
     </Page>
   );
 }
 
-function OpenById({ onOpen }: { readonly onOpen: (id: string) => void }): JSX.Element {
-  const [id, setId] = useState('');
+function Search({
+  words,
+  onChange,
+  onOpen,
+}: {
+  readonly words: string;
+  readonly onChange: (words: string) => void;
+  readonly onOpen: () => void;
+}): JSX.Element {
   return (
     <form
       role="search"
       onSubmit={(event) => {
         event.preventDefault();
-        if (id.trim() !== '') onOpen(id.trim());
+        onOpen();
       }}
     >
       <input
         type="search"
-        aria-label="Open a tenant by its id"
-        placeholder="Open by id  /"
-        value={id}
-        onInput={({ currentTarget: { value } }) => setId(value)}
+        aria-label="Search tenants by name or id; Enter opens one"
+        placeholder="Name or id  /"
+        value={words}
+        onInput={({ currentTarget: { value } }) => onChange(value)}
       />
     </form>
   );
 }
 
-function NewTenantForm({
-  onMade,
-  onCancel,
-}: {
-  readonly onMade: (tenant: NewTenant) => void;
-  readonly onCancel: () => void;
-}): JSX.Element {
-  const { client } = useSession();
-  const [name, setName] = useState('');
-  const [id, setId] = useState('');
-  const [partitions, setPartitions] = useState('1');
-  const { busy, error, run } = useDeeds();
-  const make = (event: Event): void => {
-    event.preventDefault();
-    run('make', async () => {
-      const body = {
-        name: name.trim(),
-        ...(id.trim() !== '' && { tenantId: id.trim() }),
-        ...(Number(partitions) > 1 && { partitions: Number(partitions) }),
-      };
-      onMade(await client.request('createTenant', { body }));
-    });
-  };
-  return (
-    <form class="fields" onSubmit={make}>
-      <label>
-        <span>Name</span>
-        <input autoFocus required value={name} onInput={({ currentTarget: { value } }) => setName(value)} />
-      </label>
-      <label>
-        <span>Id, which its topics are named by; empty: the service chooses one</span>
-        <input value={id} onInput={({ currentTarget: { value } }) => setId(value)} />
-      </label>
-      <label>
-        <span>Partitions; more than 1 for more appends than one process writes, and for good</span>
-        <input
-          type="number"
-          min={1}
-          value={partitions}
-          onInput={({ currentTarget: { value } }) => setPartitions(value)}
-        />
-      </label>
-      {error !== undefined && <Failure error={error} />}
-      <div class="buttons">
-        <button type="submit" class="primary" disabled={busy !== undefined}>
-          Create
-        </button>
-        <button type="button" onClick={onCancel}>
-          Cancel
-        </button>
-      </div>
-    </form>
+const Nothing = ({ isSearched }: { readonly isSearched: boolean }): JSX.Element =>
+  isSearched ? (
+    <Empty title="No tenant has this in its name or id">
+      <p>Names and ids are looked through as they are now; those of deleted tenants are in the audit log.</p>
+    </Empty>
+  ) : (
+    <Empty title="There are no tenants">
+      <p>A tenant has events, code and keys of its own. Make one to begin.</p>
+    </Empty>
   );
-}

@@ -1,0 +1,102 @@
+import type { Operations } from '@statefold/client';
+import type { JSX } from 'preact';
+import { Link, useLocation } from 'wouter-preact';
+import { Rows } from '../ui/rows';
+import { count, plural } from '../words';
+
+type Activity = Operations['getProcessActivity']['answer'];
+type Load = Omit<Activity['samples'][number]['tenants'][number], 'tenantId'>;
+
+interface Served extends Load {
+  readonly tenantId: string;
+  /** Partitions of it that are open here, as far as the moves tell. */
+  readonly partitions: number;
+}
+
+/** As many samples of 15 s each are summed up: five minutes. */
+const LATEST = 20;
+const NONE: Load = { events: 0, folded: 0, changes: 0 };
+const loadOf = ({ events, folded, changes }: Load): number => events + folded + changes;
+
+/** How many partitions of each tenant came to the process and did not leave it. */
+function partitionsHere(moves: Activity['moves']): ReadonlyMap<string, number> {
+  const open = new Map<string, Set<number>>();
+  for (const { tenantId, partition, what } of moves) {
+    const partitions = open.get(tenantId) ?? new Set<number>();
+    open.set(tenantId, partitions);
+    if (what === 'closed') partitions.delete(partition);
+    else partitions.add(partition);
+  }
+  return new Map([...open].map(([tenantId, partitions]) => [tenantId, partitions.size]));
+}
+
+function loads(samples: Activity['samples']): ReadonlyMap<string, Load> {
+  const sums = new Map<string, Load>();
+  for (const { tenants } of samples)
+    for (const { tenantId, ...more } of tenants) {
+      const { events, folded, changes } = sums.get(tenantId) ?? NONE;
+      sums.set(tenantId, {
+        events: events + more.events,
+        folded: folded + more.folded,
+        changes: changes + more.changes,
+      });
+    }
+  return sums;
+}
+
+/** Those that took something of late, and those that are open; whoever takes most comes first. */
+function servedOf({ samples, moves }: Pick<Activity, 'samples' | 'moves'>): readonly Served[] {
+  const sums = loads(samples.slice(-LATEST));
+  const partitions = partitionsHere(moves);
+  return [...new Set([...sums.keys(), ...partitions.keys()])]
+    .map((tenantId) => ({ tenantId, partitions: partitions.get(tenantId) ?? 0, ...(sums.get(tenantId) ?? NONE) }))
+    .filter((tenant) => tenant.partitions > 0 || loadOf(tenant) > 0)
+    .sort((a, b) => loadOf(b) - loadOf(a) || a.tenantId.localeCompare(b.tenantId));
+}
+
+/** The tenants that a process serves, by what they take of it. */
+export function ServedTenants({
+  activity,
+}: {
+  readonly activity: Pick<Activity, 'samples' | 'moves' | 'figures'>;
+}): JSX.Element {
+  const [, go] = useLocation();
+  const served = servedOf(activity);
+  if (served.length === 0) return <></>;
+  const pathOf = (tenantId = ''): string => `/?tenant=${encodeURIComponent(tenantId)}`;
+  const others = (activity.figures['active_tenants'] ?? 0) - served.length;
+  return (
+    <section aria-label="Tenants served here">
+      <h2>Tenants served here, by what they took in the last five minutes</h2>
+      <div class="short">
+        <Rows
+          count={served.length}
+          label="Tenants served here"
+          columns="minmax(8rem, 2fr) 8rem 8rem 8rem 8rem"
+          minWidth={640}
+          heads={['Tenant', 'Appended', 'Folded', 'Changes', 'Partitions']}
+          onSelect={(index) => go(pathOf(served[index]?.tenantId))}
+          row={(index) => {
+            const tenant = served[index];
+            if (tenant === undefined) return { key: index, cells: [] };
+            return {
+              key: tenant.tenantId,
+              cells: [
+                <Link href={pathOf(tenant.tenantId)} tabIndex={-1}>
+                  {tenant.tenantId}
+                </Link>,
+                ...[tenant.events, tenant.folded, tenant.changes, tenant.partitions].map((value) => (
+                  <span class="number">{count(value)}</span>
+                )),
+              ],
+            };
+          }}
+        />
+      </div>
+      <p class="faint">
+        Of each 15 seconds the process tells the ten tenants that took most
+        {others > 0 && `, and ${plural(others, 'active tenant is', 'active tenants are')} not listed`}.
+      </p>
+    </section>
+  );
+}
