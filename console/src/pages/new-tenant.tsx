@@ -39,9 +39,18 @@ export function NewTenant({
     );
   const { tenant, quotasError } = made;
   return (
-    <ShownOnce title={`The first key of ${tenant.name}`} value={tenant.apiKey} onClose={() => onClose(tenant.tenantId)}>
-      {quotasError !== undefined &&
-        `The tenant was made, but without its quotas: ${quotasError instanceof Error ? quotasError.message : String(quotasError)} Set them on its page. `}
+    <ShownOnce
+      title={`The first key of ${tenant.name}`}
+      value={tenant.apiKey}
+      onClose={() => onClose(tenant.tenantId)}
+      notice={
+        quotasError !== undefined && (
+          <Failure error={quotasError}>
+            <p>The tenant was made, but without its quotas: set them on its page.</p>
+          </Failure>
+        )
+      }
+    >
       Whoever has this key acts for the tenant <code>{tenant.tenantId}</code>.
     </ShownOnce>
   );

@@ -92,14 +92,18 @@ export const ShownOnce = ({
   title,
   value,
   onClose,
+  notice,
   children,
 }: {
   readonly title: string;
   readonly value: string;
   readonly onClose: () => void;
+  /** What went wrong beside it. */
+  readonly notice?: ComponentChildren;
   readonly children?: ComponentChildren;
 }): JSX.Element => (
   <Dialog title={title} stays onClose={onClose}>
+    {notice}
     <p>{children} It is shown this once: keep it where your secrets are.</p>
     <Command text={value} />
     <div class="buttons">
