@@ -172,7 +172,8 @@ function programOf(pid) {
     const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').filter(Boolean);
     const [script = words[0]] = words.filter((word) => /\.(m?js|dll)$/.test(word) && !/Launcher\.dll$/.test(word));
     if (script === undefined) return undefined;
-    return /\.test\.js$/.test(script) ? 'test files' : basename(script);
+    // Chromium writes its command line anew, with spaces between the words.
+    return /\.test\.js$/.test(script) ? 'test files' : basename(script.split(' --')[0]);
   } catch {
     return undefined;
   }

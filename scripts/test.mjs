@@ -41,8 +41,8 @@ const placeOf = ({ name, on }) => {
 };
 
 /**
- * Of test/e2e, what would find nothing else where the log is on Kafka: pages, documents, checks of what is sent, the jail. All others run
- * once more there.
+ * Of test/e2e, what would find nothing else where the log is on Kafka: pages, documents, checks of what is sent, turns and shares before
+ * the log, the jail. All others run once more there.
  */
 const ON_ANY_LOG = [
   'assistants',
@@ -51,15 +51,23 @@ const ON_ANY_LOG = [
   'client-endpoints',
   'client',
   'console-code',
+  'console-edges',
   'console-operations',
+  'console-owner',
+  'console-types',
   'console',
+  'dry-runs',
   'failing-starts',
+  'fair-shares',
+  'fixtures',
   'hostile-code',
   'in-a-browser',
   'notification-config',
   'openapi',
   'sql',
+  'streams-for-browsers',
   'strict-bodies',
+  'traces',
   'types',
   'upload-checks',
 ].map((name) => `e2e/${name}.test.js`);
