@@ -18,7 +18,7 @@ import type { OpenedDeployments } from './open-deployments.js';
 import type { OpenedEndpoints } from './open-endpoints.js';
 import type { OpenedNotifications } from './open-notifications.js';
 import type { OpenedPeers } from './open-peers.js';
-import type { OpenedReadStore } from './open-read-store.js';
+import { refuseReadStore, type OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
 import { readStoreRebuild } from './read-store-rebuild.js';
@@ -83,13 +83,14 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     sql: {
       tenants: tenantSql,
       quota: new ConcurrencyQuota(settings.sqlStatementsPerTenant, 'statements of SQL under way'),
-      flush: (tenantId, offset, deadlineMs) => sink.flush(tenantId, { events: offset }, deadlineMs),
+      flush: (tenantId, offset, deadlineMs) =>
+        sink?.flush(tenantId, { events: offset }, deadlineMs) ?? refuseReadStore(),
     },
     readStoreAccess: endpoint,
     rebuildReadStore: readStoreRebuild({
       ownership,
       tenantIds: () => catalog.list('tenant', undefined).map(({ id }) => id),
-      rebuild: (tenantId) => sink.rebuild(tenantId),
+      rebuild: (tenantId) => sink?.rebuild(tenantId) ?? refuseReadStore(),
       // A suspended one is refilled when that is taken back.
       open: async (tenantId) => (isSuspended(catalog, tenantId) ? undefined : tenants.open(tenantId)),
       peers: client,
@@ -101,11 +102,16 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
         required: true,
         check: async () => (await log.endOffset({ topic: 'statefold.catalog', partition: 0 })) >= 0,
       },
-      {
-        name: 'readStore',
-        required: false,
-        check: async () => (await readStore.ping()) && (sink.status().refused > 0 ? 'degraded' : true),
-      },
+      ...(sink === undefined
+        ? []
+        : [
+            {
+              name: 'readStore',
+              required: false,
+              check: async (): Promise<boolean | 'degraded'> =>
+                (await readStore.ping()) && (sink.status().refused > 0 ? 'degraded' : true),
+            },
+          ]),
       { name: 'codeHost', required: false, check: () => Promise.resolve(!parts.code.refused) },
       ...(parts.storage.replication === undefined
         ? []

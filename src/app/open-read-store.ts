@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { StatefoldError } from '../core/errors.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import { EmbeddedEngine } from '../read-store/embedded/embedded-engine.js';
@@ -23,14 +24,31 @@ const SPARE_SECONDS = 60;
 
 /** The analysts' copy, and what fills it. */
 export interface OpenedReadStore {
-  readonly readStore: ReadStore;
-  readonly sink: Sink;
+  readonly readStore: Pick<ReadStore, 'query' | 'ping'>;
+  /** Undefined where the settings say that there is no read store. */
+  readonly sink: Sink | undefined;
   /** For tenants: each reaches its own rows. */
   readonly tenantSql: TenantSql;
-  /** Where it is reached now; undefined while it is away. */
+  /** Where it is reached now; undefined while it is away. @throws StatefoldError where there is none */
   readonly endpoint: () => ClickHouseEndpoint | undefined;
   readonly start: () => void;
 }
+
+const noReadStore = (): StatefoldError =>
+  new StatefoldError('UNAVAILABLE', 'this service keeps no read store: READ_STORE is none', { retryable: false });
+
+/** @throws StatefoldError UNAVAILABLE, for good */
+export const refuseReadStore = (): Promise<never> => Promise.reject(noReadStore());
+
+const NONE: OpenedReadStore = {
+  readStore: { query: refuseReadStore, ping: () => Promise.resolve(false) },
+  sink: undefined,
+  tenantSql: { query: refuseReadStore, close: () => Promise.resolve() },
+  endpoint: () => {
+    throw noReadStore();
+  },
+  start: () => undefined,
+};
 
 export function openReadStore(
   ground: Ground,
@@ -39,6 +57,7 @@ export function openReadStore(
   { masterKey }: OpenedCatalog,
 ): OpenedReadStore {
   const { settings, logger, metrics, decorate, shutdown } = ground;
+  if (settings.readStore === 'none') return NONE;
   const { endpoint, start, stop } = engineOf(settings, shared, logger);
   shutdown.add('read store engine', stop);
   const schemaDirectory = join(ground.root, 'schemas', 'clickhouse');

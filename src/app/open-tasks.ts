@@ -46,7 +46,7 @@ export interface TasksOptions {
   /** Undefined where this process is its own next owner. */
   readonly snapshots?: Pick<Snapshots, 'restore' | 'watch' | 'unwatch'> | undefined;
   readonly notes?: ActivityNotes;
-  readonly sink?: Pick<Sink, 'attach' | 'detach'>;
+  readonly sink?: Pick<Sink, 'attach' | 'detach'> | undefined;
 }
 
 /** The tasks of the tenants that this process serves or follows, opened on first use. */

@@ -243,6 +243,13 @@ const TABLE = {
   ),
   schemaRegistryUsername: optional('SCHEMA_REGISTRY_USERNAME', 'text', 'Its user.', text.min(1)),
   schemaRegistryPassword: optional('SCHEMA_REGISTRY_PASSWORD', 'text', 'The password of that user.', text.min(1)),
+  readStore: row(
+    'READ_STORE',
+    'clickhouse',
+    'name',
+    '`clickhouse`, or `none`: nothing is copied for analysts, `POST /sql` is refused, and the memory and the processor time of ClickHouse are saved. Everything else works as ever; a read store that is switched on later is filled from the log.',
+    z.enum(['clickhouse', 'none']),
+  ),
   clickhouseUrl: optional(
     'CLICKHOUSE_URL',
     'URL',

@@ -22,7 +22,8 @@ export interface TenantDataOptions {
   readonly snapshots: Pick<Snapshots, 'unwatch'> | undefined;
   readonly store: Pick<LocalStore, 'drop'>;
   readonly log: Pick<Log, 'deleteTopic'>;
-  readonly sink: Pick<Sink, 'remove'>;
+  /** Undefined: there is no read store. */
+  readonly sink: Pick<Sink, 'remove'> | undefined;
   readonly logger: Logger;
 }
 
@@ -58,7 +59,7 @@ export class TenantData {
     const { tenantId } = tenant;
     await this.removeRecords(tenant);
     await sink
-      .remove(tenantId)
+      ?.remove(tenantId)
       .catch((error: unknown) =>
         logger.warn({ err: error, tenantId }, 'rows of a deleted tenant are still in the read store'),
       );

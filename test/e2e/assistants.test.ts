@@ -79,7 +79,7 @@ const byStdio = (t: TestContext, { url }: Service, ...args: string[]): Promise<A
   );
 
 test('assistants', async (t) => {
-  const service = await startService(t);
+  const service = await startService(t, { readStore: true });
   const api = new Api(service);
   const projectionId = await api.deployProjection({ 'Totals.cs': totals() });
   for (let n = 1; n <= 3; n++) await api.append('sum-1', 'Counted', { key: 'a', n });

@@ -12,7 +12,7 @@ import { assertAccessible, opened, written } from '../support/console.js';
 import { API_KEY, AS_ADMIN, ROOT, startService, until } from '../support/service.js';
 
 test('the pages where people write', { skip: needsChromium || noJail }, async (t) => {
-  const service = await startService(t);
+  const service = await startService(t, { readStore: true });
   const api = new Api(service);
   const browser = await openChromium(t);
   await api.append('trip-1', 'Landed', { origin: 'DTW', delay: 12 });

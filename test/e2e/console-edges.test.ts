@@ -22,7 +22,7 @@ public sealed record CountState(long Count);
 `;
 
 test('the console where things are not as usual', { skip: needsChromium }, async (t) => {
-  const service = await startService(t, { env: { WEBHOOK_ALLOW_PRIVATE: 'true' } });
+  const service = await startService(t, { readStore: true, env: { WEBHOOK_ALLOW_PRIVATE: 'true' } });
   const browser = await openChromium(t);
   const tenantOf = async (name: string): Promise<{ key: string; api: Api; id: string }> => {
     const key = await newTenant(service, { name });

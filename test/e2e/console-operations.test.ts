@@ -95,7 +95,7 @@ test('the console runs webhooks', { skip: needsChromium }, async (t) => {
 });
 
 test('the console makes and revokes keys of a tenant', { skip: needsChromium }, async (t) => {
-  const service = await startService(t);
+  const service = await startService(t, { readStore: true });
   const page = await opened(t, await openChromium(t), service, { key: ADMIN_KEY, path: '/console?tenant=default' });
   await page.getByRole('button', { name: 'New key' }).click();
   await page.getByLabel('Name of the key').fill('reader');

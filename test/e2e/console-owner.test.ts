@@ -8,7 +8,7 @@ import { tally } from '../support/csharp.js';
 import { ADMIN_KEY, AS_ADMIN, startService, until } from '../support/service.js';
 
 test('the console in the hands of an owner', { skip: needsChromium }, async (t) => {
-  const service = await startService(t);
+  const service = await startService(t, { readStore: true });
   const browser = await openChromium(t);
   const owner = await opened(t, browser, service, { key: ADMIN_KEY, refusals: [400, 409] });
   const dialog = owner.getByRole('dialog');
@@ -219,7 +219,7 @@ test(
   'the console finds a tenant by its name or its id, also one that no page of the list has brought',
   { skip: needsChromium },
   async (t) => {
-    const service = await startService(t);
+    const service = await startService(t, { readStore: true });
     const make = async (tenantId: string, name: string): Promise<unknown> =>
       success(await service.post('/admin/tenants', { tenantId, name }, AS_ADMIN), 201);
     for (let n = 0; n < 501; n++) await make(`many-${n}`, `Many ${n}`);

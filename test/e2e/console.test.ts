@@ -12,7 +12,7 @@ import { ADMIN_KEY, API_KEY, ROOT, startService, until } from '../support/servic
 const MOST_BYTES = 400 * 1024;
 
 test('a browser is led from / to the console, and a client of the interface is told that nothing is there', async (t) => {
-  const service = await startService(t);
+  const service = await startService(t, { readStore: true });
   const ask = (path: string, accept: string, method = 'GET'): Promise<Response> =>
     fetch(service.url + path, { method, headers: { accept }, redirect: 'manual' });
   const led = await ask('/', 'text/html,application/xhtml+xml');
@@ -52,7 +52,7 @@ test('the pages are small', () => {
 });
 
 test('the console', { skip: needsChromium }, async (t) => {
-  const service = await startService(t);
+  const service = await startService(t, { readStore: true });
   const api = new Api(service);
   const browser = await openChromium(t);
 

@@ -9,7 +9,7 @@ import { AS_ADMIN, startService, temporaryDirectory, until } from '../support/se
 
 test('a projection that is deleted ends everywhere, and others do not notice', async (t) => {
   const dataDirectory = temporaryDirectory(t);
-  let service = await startService(t, { dataDirectory });
+  let service = await startService(t, { readStore: true, dataDirectory });
   let api = new Api(service);
   const receiver = await Receiver.open(t);
   const ask = async (statement: string): Promise<unknown[]> => {
@@ -95,7 +95,7 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
   await t.test('after a kill, and without the local store, it is not there', async () => {
     await service.kill();
     rmSync(join(dataDirectory, 'store'), { recursive: true });
-    service = await startService(t, { dataDirectory });
+    service = await startService(t, { readStore: true, dataDirectory });
     api = new Api(service);
     await until(async () => (await api.get('/admin/read-store', AS_ADMIN)).status === 200);
     problem(await api.get(`/projections/${id}/states`), 404, 'NOT_FOUND');

@@ -95,7 +95,7 @@ test('a start on a port that is taken makes no key, and the next one shows it', 
   );
   assert.deepEqual(readdirSync(dataDirectory), ['format.json']);
   await once(server.close(), 'close');
-  const service = await startService(t, { dataDirectory, env: { ...WITHOUT_KEYS, PORT: port } });
+  const service = await startService(t, { readStore: true, dataDirectory, env: { ...WITHOUT_KEYS, PORT: port } });
   assert.equal((await new Api(service, keyOf(service)).read<{ tenantId: string }>('/auth/whoami')).tenantId, 'default');
 });
 
@@ -106,12 +106,12 @@ test('a key that was made and not shown is shown by the next start, and then nev
   first.stdout?.destroy();
   await once(first, 'exit');
   const key = readFileSync(join(dataDirectory, 'first-key'), 'utf8').trim();
-  const second = await startService(t, { dataDirectory, env: WITHOUT_KEYS });
+  const second = await startService(t, { readStore: true, dataDirectory, env: WITHOUT_KEYS });
   assert.equal(keyOf(second), key);
   assert.equal((await new Api(second, key).read<{ tenantId: string }>('/auth/whoami')).tenantId, 'default');
   await until(() => !existsSync(join(dataDirectory, 'first-key')));
   await second.stop();
-  const third = await startService(t, { dataDirectory, env: WITHOUT_KEYS });
+  const third = await startService(t, { readStore: true, dataDirectory, env: WITHOUT_KEYS });
   assert.doesNotMatch(third.output, /sf_/);
   assert.equal((await new Api(third, key).get('/auth/whoami')).status, 200);
 });
@@ -195,7 +195,7 @@ test('what is wrong with the data directory is told with its path', { skip }, as
     const disk = smallDisk(t, 160);
     if (disk === undefined) return t.skip(NO_SMALL_DISK);
     const dataDirectory = join(disk, 'data');
-    const first = await startService(t, { dataDirectory });
+    const first = await startService(t, { readStore: true, dataDirectory });
     await first.stop();
     writeFileSync(join(disk, 'balloon'), Buffer.alloc(110 * 1024 * 1024, 1));
     const full = new RegExp(
@@ -210,7 +210,7 @@ test('what is wrong with the data directory is told with its path', { skip }, as
       new RegExp(`^The disk of the data directory ${join(disk, 'another')} is full: 0 MiB are free`),
     );
     rmSync(join(disk, 'balloon'));
-    const again = await startService(t, { dataDirectory });
+    const again = await startService(t, { readStore: true, dataDirectory });
     assert.equal((await again.get('/auth/whoami')).status, 200);
     await again.stop();
   });
@@ -235,6 +235,7 @@ test('what the service needs beside it is told before a key is made', { skip }, 
     /^The file \S+ca\.pem can't be read \(ENOENT\): set KAFKA_SSL_CA /,
   );
   const service = await startService(t, {
+    readStore: true,
     dataDirectory,
     env: { ...WITHOUT_KEYS, CLICKHOUSE_URL: 'http://127.0.0.1:1' },
   });
@@ -292,7 +293,7 @@ test('while it starts every request is answered 503, and /health that it lives',
 test('a start says how a lost key is replaced, and what it says works as pasted', { skip }, async (t) => {
   // A folder whose name a shell would split.
   const dataDirectory = join(temporaryDirectory(t), "the data of O'Brien");
-  const first = await startService(t, { dataDirectory, env: WITHOUT_KEYS });
+  const first = await startService(t, { readStore: true, dataDirectory, env: WITHOUT_KEYS });
   const shell = async (script: string): Promise<{ code: number | null; out: string; err: string }> =>
     ending(
       spawn('sh', ['-eu', '-c', script], {
@@ -321,7 +322,7 @@ test('a start says how a lost key is replaced, and what it says works as pasted'
   await first.stop();
 
   // A second start, in a terminal without the key, on another port.
-  const second = await startService(t, { dataDirectory, env: WITHOUT_KEYS });
+  const second = await startService(t, { readStore: true, dataDirectory, env: WITHOUT_KEYS });
   const [, replace = ''] = /^ {2}(.*keys create default)$/m.exec(second.output) ?? [];
   assert.match(replace, /^STATEFOLD_URL=http:\/\/127\.0\.0\.1:\d+ STATEFOLD_DATA_DIR='.*' npx statefold /);
   const made = await shell(replace);
@@ -333,7 +334,11 @@ test('a start says how a lost key is replaced, and what it says works as pasted'
   await second.stop();
 
   // A third, in the terminal where the first key was exported: nothing is made, and the hint uses the variable.
-  const third = await startService(t, { dataDirectory, env: { ...WITHOUT_KEYS, STATEFOLD_API_KEY: exported } });
+  const third = await startService(t, {
+    readStore: true,
+    dataDirectory,
+    env: { ...WITHOUT_KEYS, STATEFOLD_API_KEY: exported },
+  });
   assert.doesNotMatch(third.output, /sf_|keys create/);
   const used = await shell(`export STATEFOLD_API_KEY=${exported}\n${commands(third)}`);
   assert.equal((JSON.parse(used.out) as { version: number }).version, 3, used.err);
@@ -347,6 +352,7 @@ test('a start says how a lost key is replaced, and what it says works as pasted'
 
 test('a misspelt setting is told in the log, with the nearest name', { skip }, async (t) => {
   const service = await startService(t, {
+    readStore: true,
     env: { WEBHOOK_ALLOW_PRIVAT: 'true', STATEFOLD_API_KY: 'a-secret-that-is-not-shown' },
   });
   const warned = service.output

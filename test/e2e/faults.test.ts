@@ -79,7 +79,7 @@ const metric = async (
 test('events on which tenant code throws', async (t) => {
   const dataDirectory = temporaryDirectory(t);
   const env = { FOLD_DEADLINE_MS: '30000', ARTEFACT_STRIKES: '2' };
-  let service = await startService(t, { dataDirectory, env });
+  let service = await startService(t, { readStore: true, dataDirectory, env });
   let api = new Api(service);
   const apiKey = await newTenant(service, { name: 'Other' });
   const stateOf = (id: string): Promise<State> => api.read<State>(`/aggregate-types/job/${id}/state`);
@@ -377,6 +377,7 @@ test('events on which tenant code throws', async (t) => {
       // Nothing but the log is left.
       rmSync(join(dataDirectory, 'store'), { recursive: true });
       service = await startService(t, {
+        readStore: true,
         dataDirectory,
         env: {
           ...env,

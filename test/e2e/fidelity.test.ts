@@ -15,7 +15,7 @@ interface Gold {
 test('golden bytes', async (t) => {
   const dataDirectory = temporaryDirectory(t);
   const receiver = await Receiver.open(t);
-  let service = await startService(t, { dataDirectory, env: { FOLD_DEADLINE_MS: '30000' } });
+  let service = await startService(t, { readStore: true, dataDirectory, env: { FOLD_DEADLINE_MS: '30000' } });
   let api = new Api(service);
   const cases = Object.entries(GOLDEN);
   const send = (path: string, body: string): ReturnType<Api['request']> =>
@@ -141,7 +141,7 @@ test('golden bytes', async (t) => {
 
   await t.test('after a kill, from the log', async () => {
     await service.kill();
-    service = await startService(t, { dataDirectory });
+    service = await startService(t, { readStore: true, dataDirectory });
     api = new Api(service);
     await listed();
     assert.equal(

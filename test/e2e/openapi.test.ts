@@ -25,7 +25,7 @@ test('what needs no key is named in its page', () => {
 });
 
 test('the description is the service', async (t) => {
-  const service = await startService(t);
+  const service = await startService(t, { readStore: true });
   const api = new Api(service, null);
   const document = await api.read<{ openapi: string; paths: Paths }>('/openapi.json');
   await t.test('it is served as it is', () => {

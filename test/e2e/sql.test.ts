@@ -11,7 +11,7 @@ import { tally, totals } from '../support/csharp.js';
 import { noJail } from '../hostile/escape-world.js';
 
 test('SQL of a tenant', { skip: noJail }, async (t) => {
-  const service = await startService(t);
+  const service = await startService(t, { readStore: true });
   const api = new Api(service);
   const client = new StatefoldClient({ url: service.url, apiKey: API_KEY });
   await api.readStoreAccess();

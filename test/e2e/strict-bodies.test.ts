@@ -35,7 +35,7 @@ const PROJECTED = CONTEXTS.replace('[AggregateType("context")]\n', '').replace(
 
 test('bodies of appends are strict', async (t) => {
   const dataDirectory = temporaryDirectory(t);
-  let service = await startService(t, { dataDirectory });
+  let service = await startService(t, { readStore: true, dataDirectory });
   let api = new Api(service);
 
   await t.test('what would be ignored is refused, and nothing is stored', async () => {
@@ -150,7 +150,7 @@ test('bodies of appends are strict', async (t) => {
 
   await t.test('after a restart, and for code that folds the history', async () => {
     await service.kill();
-    service = await startService(t, { dataDirectory });
+    service = await startService(t, { readStore: true, dataDirectory });
     api = new Api(service);
     await readBack();
     const again = CONTEXTS.replace('?? []', '?? ["again"]');

@@ -34,7 +34,7 @@ function visible(answer: Answer, id: string): object {
 
 test('tenants', async (t) => {
   const dataDirectory = temporaryDirectory(t);
-  let service = await startService(t, { dataDirectory });
+  let service = await startService(t, { readStore: true, dataDirectory });
   const api = new Api(service);
   const admin = (method: string, path: string, body?: unknown, key = ADMIN_KEY): Promise<Answer> =>
     new Api(service, null).request(method, path, {
@@ -356,7 +356,7 @@ test('tenants', async (t) => {
 
   await t.test('all of it outlives a kill', async () => {
     await service.kill();
-    service = await startService(t, { dataDirectory });
+    service = await startService(t, { readStore: true, dataDirectory });
     assert.equal((await as(ada.apiKey).read<{ tenantId: string }>('/auth/whoami')).tenantId, ada.tenantId);
     const { tenants } = (await admin('GET', '/admin/tenants')).json<{ tenants: { tenantId: string }[] }>();
     assert.deepEqual(tenants.map(({ tenantId }) => tenantId).sort(), [ada.tenantId, 'bob', 'carl', 'default'].sort());

@@ -46,7 +46,7 @@ async function statement(api: Api, sql: string): Promise<void> {
 
 test('verify compares what is stored with what the log gives', async (t) => {
   const dataDirectory = temporaryDirectory(t);
-  let service = await startService(t, { dataDirectory });
+  let service = await startService(t, { readStore: true, dataDirectory });
   let api = new Api(service);
   await api.deployReducer({ 'Tally.cs': tally('tally') });
   const projectionId = await api.deployProjection({ 'Totals.cs': totals() });
@@ -91,7 +91,7 @@ test('verify compares what is stored with what the log gives', async (t) => {
       // And one that no event ever made.
       tables.setKeyState(projectionId, live?.revision ?? 0, 'k9', 0, { ...key, state: Buffer.from('{"total":9}') });
     });
-    service = await startService(t, { dataDirectory });
+    service = await startService(t, { readStore: true, dataDirectory });
     api = new Api(service);
     // It is what is told now.
     assert.deepEqual((await api.read<{ state: unknown }>('/aggregate-types/tally/tally-3/state')).state, {
@@ -252,7 +252,7 @@ test('verify compares what is stored with what the log gives', async (t) => {
 });
 
 test('a tenant of several partitions is verified, tried out and looked back at as any other', async (t) => {
-  const service = await startService(t);
+  const service = await startService(t, { readStore: true });
   const { apiKey } = success(
     await service.post('/admin/tenants', { tenantId: 'wide', partitions: 3 }, AS_ADMIN),
     201,
@@ -288,6 +288,7 @@ test('a tenant of several partitions is verified, tried out and looked back at a
 
 test('a projection that was revived is verified with what was skipped before', async (t) => {
   const service = await startService(t, {
+    readStore: true,
     env: { ARTEFACT_STRIKES: '1', RUNNER_EVENT_DEADLINE_MS: '30000', RUNNER_BATCH_DEADLINE_MS: '60000' },
   });
   const api = new Api(service);

@@ -180,6 +180,7 @@ const append = (service: Service, key: string, canary: string): Promise<Answer> 
 
 test('SQL of a tenant reaches its own rows, and nothing else', { skip: noJail }, async (t) => {
   const service = await startService(t, {
+    readStore: true,
     env: {
       SQL_MAX_SECONDS: String(SECONDS),
       SQL_MEMORY_BYTES: String(384 * 1024 * 1024),

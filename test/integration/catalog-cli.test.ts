@@ -24,7 +24,7 @@ async function statefold(env: Readonly<Record<string, string>>, args: readonly s
 
 test('tenants, keys and SQL of a real service, with the admin key that it keeps in its data directory', async (t) => {
   const dataDirectory = temporaryDirectory(t);
-  const service: Service = await startService(t, { dataDirectory, env: { STATEFOLD_ADMIN_KEY: '' } });
+  const service: Service = await startService(t, { readStore: true, dataDirectory, env: { STATEFOLD_ADMIN_KEY: '' } });
   const env = { STATEFOLD_DATA_DIR: dataDirectory, STATEFOLD_URL: service.url };
   const ok = async (...args: string[]): Promise<string> => {
     const { code, out, err } = await statefold(env, args);

@@ -156,7 +156,7 @@ for (const folder of releases(DATA_FILE))
   test(`the data directory of ${nameOf(folder)}`, async (t) => {
     const expected = expectedOf(folder);
     const dataDirectory = temporaryDirectory(t);
-    const start = (): Promise<Service> => startService(t, { dataDirectory, env: FIXTURE_ENV });
+    const start = (): Promise<Service> => startService(t, { readStore: true, dataDirectory, env: FIXTURE_ENV });
     await t.test('says the same from the store that the release left', async () => {
       unpackFolder(readFileSync(join(folder, DATA_FILE)), dataDirectory);
       const service = await start();
@@ -195,6 +195,7 @@ for (const folder of releases(TOPICS_FILE))
     await loadTopics(brokers, prefix, readFileSync(join(folder, TOPICS_FILE)));
     const start = (): Promise<Service> =>
       startService(t, {
+        readStore: true,
         env: {
           ...FIXTURE_ENV,
           KAFKA_BROKERS: brokers.join(','),

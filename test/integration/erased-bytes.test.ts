@@ -49,7 +49,7 @@ async function cleaned(dataDirectory: string): Promise<void> {
 
 test('nothing of an erased aggregate is in any file', { timeout: 300_000 }, async (t) => {
   const dataDirectory = temporaryDirectory(t);
-  let service = await startService(t, { dataDirectory });
+  let service = await startService(t, { readStore: true, dataDirectory });
   let api = new Api(service);
   await api.deployReducer({ 'AccountReducer.cs': reducer, 'Events.cs': events });
   const canary = (): string => randomUUID();
@@ -124,7 +124,7 @@ test('nothing of an erased aggregate is in any file', { timeout: 300_000 }, asyn
   await service.stop();
 
   await cleaned(dataDirectory);
-  service = await startService(t, { dataDirectory });
+  service = await startService(t, { readStore: true, dataDirectory });
   api = new Api(service);
   assert.deepEqual(await api.read('/events/account-1'), before);
   await until(async () => (await asked('DESCRIBE events')).ok);

@@ -155,6 +155,7 @@ test(
     const prefix = freshPrefix();
     const start = (): Promise<Service> =>
       startService(t, {
+        readStore: true,
         env: {
           KAFKA_BROKERS: cluster.brokers.join(','),
           KAFKA_TOPIC_PREFIX: prefix,
@@ -193,12 +194,12 @@ test(
 
 test('an aggregate of a tenant of several partitions is erased', async (t) => {
   const dataDirectory = temporaryDirectory(t);
-  let service = await startService(t, { dataDirectory });
+  let service = await startService(t, { readStore: true, dataDirectory });
   const key = await newTenant(service, { tenantId: 'wide', name: 'Wide', partitions: 3 });
   let api = new Api(service, key);
   const told = await eraseOne(api);
   await service.stop();
-  service = await startService(t, { dataDirectory });
+  service = await startService(t, { readStore: true, dataDirectory });
   api = new Api(service, key);
   await isGone(api, told);
   const projectionId = await api.deployProjection({ 'Totals.cs': totals() });

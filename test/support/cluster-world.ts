@@ -102,6 +102,7 @@ export class ClusterWorld implements Stage {
     const { brokers, env, envOf } = this.#options;
     const service = await startService(this.#t, {
       dataDirectory: member.dataDirectory,
+      readStore: true,
       program: this.#programs.get(i) ?? programOf(FAULTY_SERVICE),
       env: {
         KAFKA_BROKERS: brokers.join(','),

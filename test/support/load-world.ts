@@ -33,6 +33,7 @@ export class World implements Stage {
   readonly dataDirectory: string;
   readonly #t: Pick<TestContext, 'after' | 'diagnostic'>;
   readonly #env: Readonly<Record<string, string>>;
+  readonly #readStore: boolean;
   #service: Service | undefined;
   #up: Promise<Service>;
   #isUp: (service: Service) => void = () => undefined;
@@ -40,9 +41,15 @@ export class World implements Stage {
 
   constructor(
     t: Pick<TestContext, 'after' | 'diagnostic'>,
-    options: { readonly dataDirectory?: string; readonly env?: Readonly<Record<string, string>> } = {},
+    options: {
+      readonly dataDirectory?: string;
+      readonly env?: Readonly<Record<string, string>>;
+      /** Rows of the read store are looked at, so that there has to be one. */
+      readonly rows?: boolean;
+    } = {},
   ) {
     this.#t = t;
+    this.#readStore = options.rows === true;
     this.#env = options.env ?? {};
     this.dataDirectory = options.dataDirectory ?? mkdtempSync(join(tmpdir(), 'statefold-faults-'));
     this.#up = this.#next();
@@ -78,6 +85,7 @@ export class World implements Stage {
     const env = { ...this.#env, ...(fuse === undefined ? {} : { FUSE: fuse }) };
     this.#service = await startService(this.#t, {
       dataDirectory: this.dataDirectory,
+      readStore: this.#readStore,
       program: programOf(FAULTY_SERVICE),
       env,
     });

@@ -39,6 +39,8 @@ export const compiledOnce: Readonly<Record<string, string>> =
 
 export interface ServiceOptions {
   readonly env?: Readonly<Record<string, string>>;
+  /** With ClickHouse, which costs each start more than all else; none unless given. */
+  readonly readStore?: boolean;
   /** Kept over restarts by the test; a new temporary one unless given. */
   readonly dataDirectory?: string;
   /** The compiled entry; that of the service unless given. */
@@ -176,6 +178,7 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
     STATEFOLD_API_KEY: API_KEY,
     STATEFOLD_ADMIN_KEY: ADMIN_KEY,
     WEBHOOK_ALLOW_PRIVATE: 'true',
+    READ_STORE: options.readStore === true ? 'clickhouse' : 'none',
     // Most of the many services of a run compile nothing, or nothing that is urgent.
     COMPILERS_WARM: '0',
     ...compiledOnce,
