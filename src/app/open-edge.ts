@@ -83,8 +83,8 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     sql: {
       tenants: tenantSql,
       quota: new ConcurrencyQuota(settings.sqlStatementsPerTenant, 'statements of SQL under way'),
-      flush: (tenantId, offset, deadlineMs) =>
-        sink?.flush(tenantId, { events: offset }, deadlineMs) ?? refuseReadStore(),
+      // Without a read store it is the statement that is refused.
+      flush: async (tenantId, offset, deadlineMs) => sink?.flush(tenantId, { events: offset }, deadlineMs),
     },
     readStoreAccess: endpoint,
     rebuildReadStore: readStoreRebuild({

@@ -35,9 +35,9 @@ export interface OpenedReadStore {
 }
 
 const noReadStore = (): StatefoldError =>
-  new StatefoldError('UNAVAILABLE', 'this service keeps no read store: READ_STORE is none', { retryable: false });
+  new StatefoldError('READ_STORE_DISABLED', 'this service keeps no read store: READ_STORE is none');
 
-/** @throws StatefoldError UNAVAILABLE, for good */
+/** @throws StatefoldError READ_STORE_DISABLED */
 export const refuseReadStore = (): Promise<never> => Promise.reject(noReadStore());
 
 const NONE: OpenedReadStore = {

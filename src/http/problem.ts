@@ -31,6 +31,7 @@ const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: stri
   PROJECTION_NOT_LIVE: [409, 'No revision is live yet'],
   QUOTA_EXCEEDED: [507, 'The quota is used up'],
   RATE_LIMITED: [429, 'Too many requests'],
+  READ_STORE_DISABLED: [501, 'The service keeps no read store'],
   REDUCER_BOUND: [409, 'The reducer is bound'],
   REDUCER_CLASS_AMBIGUOUS: [422, 'Several reducer classes match'],
   REDUCER_CLASS_NOT_FOUND: [422, 'No reducer class matches'],

@@ -19,9 +19,7 @@ test('without a read store', async (t) => {
       await api.get('/admin/read-store', AS_ADMIN),
       await api.post('/admin/read-store/rebuild', undefined, AS_ADMIN),
     ]) {
-      assert.match(String(problem(answer, 503, 'UNAVAILABLE').detail), /READ_STORE is none/);
-      // Nobody is told to come again.
-      assert.equal(answer.headers.get('retry-after'), null);
+      assert.match(String(problem(answer, 501, 'READ_STORE_DISABLED').detail), /READ_STORE is none/);
     }
   });
 

@@ -273,7 +273,8 @@ it(
     const { brokers, proxies } = await startKafkaBehindProxies(t);
     const [proxy] = proxies;
     assert.ok(proxy !== undefined);
-    const log = await open(t, { brokers, requestTimeoutMs: 700, connectTimeoutMs: 500 });
+    // Patient with what is answered late on a busy machine.
+    const log = await open(t, { brokers, requestTimeoutMs: 3000, connectTimeoutMs: 2000 });
     await log.ensureTopics([spec]);
     await log.append(ref, [record('k0')]);
 
@@ -283,7 +284,7 @@ it(
     ): Promise<void> => {
       const started = performance.now();
       await assert.rejects(append, kind);
-      assert.ok(performance.now() - started < 5000);
+      assert.ok(performance.now() - started < 15_000);
     };
     // The reply is lost: it landed.
     proxy.judge(({ apiKey }) => (apiKey === PRODUCE ? 'lose reply' : 'pass'));

@@ -289,6 +289,7 @@ const getReadStoreAccess = route({
   operationId: 'getReadStoreAccess',
   summary: 'How to connect to the read store',
   answers: { 200: ReadStoreAccess },
+  errors: ['READ_STORE_DISABLED'],
   serve: ({ readStoreAccess }, call) => {
     const access = readStoreAccess();
     if (access === undefined) throw new StatefoldError('UNAVAILABLE', 'The read store is not running.');
@@ -307,7 +308,7 @@ const rebuildReadStore = route({
   // A misspelt name would rebuild every tenant.
   strictQuery: true,
   answers: { 202: z.strictObject({ status: z.literal('rebuilding') }) },
-  errors: ['NOT_FOUND'],
+  errors: ['NOT_FOUND', 'READ_STORE_DISABLED'],
   serve: async ({ catalog, rebuildReadStore }, call) => {
     const { tenantId } = call.query();
     await rebuildReadStore(tenantId === undefined ? undefined : requireTenant(catalog, tenantId));
