@@ -33,7 +33,7 @@ const port = (service: Service): number => Number(new URL(service.url).port);
 const rate = (n: number): string => `${Math.round(n).toLocaleString('en')}/s`;
 
 async function single(): Promise<void> {
-  const service = await startService(context);
+  const service = await startService(context, { readStore: true });
   await service.deploy('reducers', { 'Counter.cs': COUNTER });
   const express = await startExpress();
   const base: Load = {
@@ -143,7 +143,7 @@ async function lag(service: Service, expressPort: number): Promise<void> {
 }
 
 async function batches(): Promise<void> {
-  const service = await startService(context);
+  const service = await startService(context, { readStore: true });
   const load: Load = {
     port: port(service),
     path: '/events/batch',
@@ -190,7 +190,7 @@ const residentMiB = (pid: number): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024;
 
 async function memory(): Promise<void> {
-  const service = await startService(context);
+  const service = await startService(context, { readStore: true });
   const load: Load = {
     port: port(service),
     path: '/events',

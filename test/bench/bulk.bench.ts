@@ -43,7 +43,7 @@ const rate = (n: number): string => `${Math.round(n).toLocaleString('en')}/s`;
 const micros = (n: number): string => `${n.toFixed(1)} µs`;
 
 try {
-  const service = await startService(context);
+  const service = await startService(context, { readStore: true });
   const port = Number(new URL(service.url).port);
   const batches = (clients: number): Promise<Figure> =>
     measured(service, async () => {

@@ -25,7 +25,7 @@ async function timed(append: (n: number) => Promise<unknown>): Promise<{ wall: n
 }
 
 try {
-  const service = await startService(context);
+  const service = await startService(context, { readStore: true });
   const client = new StatefoldClient({ url: service.url, apiKey: API_KEY });
   const event = (n: number): { aggregateId: string; eventType: string; data: { amount: number } } => ({
     aggregateId: `bench-${n % 100}`,

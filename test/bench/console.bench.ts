@@ -38,7 +38,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
 const table = (page: Page): ReturnType<Page['getByRole']> => page.getByRole('table', { name: 'Aggregates' });
 
 try {
-  const service = await startService(context);
+  const service = await startService(context, { readStore: true });
   const client = new StatefoldClient({ url: service.url, apiKey: API_KEY });
   const producer = client.producer();
   const filled = await timed(async () => {

@@ -25,7 +25,7 @@ const rate = (seconds: number): string => `${Math.round(EVENTS / seconds).toLoca
 
 try {
   const dataDirectory = temporaryDirectory(context);
-  const filling = await startService(context, { dataDirectory });
+  const filling = await startService(context, { readStore: true, dataDirectory });
   const producer = new StatefoldClient({ url: filling.url, apiKey: API_KEY }).producer();
   for (let n = 0; n < EVENTS; n++)
     await producer.send({
@@ -64,7 +64,7 @@ try {
     return (performance.now() - began) / 1000;
   };
 
-  const service = await startService(context, { dataDirectory });
+  const service = await startService(context, { readStore: true, dataDirectory });
   const lines = async (query = ''): Promise<number> => {
     const began = performance.now();
     const { body } = await request(`${service.url}/feed${query}`, {

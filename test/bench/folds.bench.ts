@@ -145,7 +145,7 @@ async function throughTheHost(host: DotnetCodeHost, assembly: Buffer): Promise<n
 }
 
 async function catchUp(): Promise<void> {
-  const service = await startService(context);
+  const service = await startService(context, { readStore: true });
   const event = `{"eventType":"FlightLanded","data":${FLIGHT}}`;
   const body = [`{"aggregateId":"route-$AGGREGATE","events":[${Array.from({ length: 100 }, () => event).join(',')}]}`];
   const { answered } = await runLoad({

@@ -290,6 +290,7 @@ async function catchUp(brokers: readonly string[]): Promise<void> {
 
 async function onKafka(brokers: readonly string[], raw: RawKafka, prefix: string): Promise<Service> {
   const service = await startService(context, {
+    readStore: true,
     env: { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: prefix },
   });
   if (!(await raw.topics()).includes(`${prefix}.catalog`))

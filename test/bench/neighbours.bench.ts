@@ -136,7 +136,10 @@ async function idle(service: Service): Promise<void> {
 }
 
 async function beside(where: string, env: Readonly<Record<string, string>>): Promise<void> {
-  const service: Service = await startService(context, { env: { ...env, RATE_LIMIT_PER_SECOND: '1000000' } });
+  const service: Service = await startService(context, {
+    readStore: true,
+    env: { ...env, RATE_LIMIT_PER_SECOND: '1000000' },
+  });
   const loud = await benchTenant(service, 1);
   await service.deploy('reducers', { 'Counter.cs': CALM });
   const form = new FormData();

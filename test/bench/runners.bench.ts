@@ -47,6 +47,7 @@ async function tenantsUnder(places: number): Promise<{
   readonly startsPerSecond: number;
 }> {
   const service = await startService(context, {
+    readStore: true,
     env: {
       RUNNERS_MAX: String(places),
       RUNNERS_MEMORY_BYTES: String(16 * 1024 ** 3),

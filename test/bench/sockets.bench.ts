@@ -63,6 +63,7 @@ async function bench(): Promise<void> {
   >[0];
   try {
     const service = await startService(context, {
+      readStore: true,
       env: {
         MAX_CONNECTIONS: String(SOCKETS + 100),
         TENANT_CONNECTIONS: String(SOCKETS + 100),

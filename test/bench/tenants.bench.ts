@@ -89,7 +89,7 @@ const firstAppend =
 async function measure(brokers: readonly string[]): Promise<void> {
   const dataDirectory = temporaryDirectory(context);
   const options = { dataDirectory, env: { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: PREFIX } };
-  let service = await startService(context, options);
+  let service = await startService(context, { readStore: true, ...options });
   const alone = residentMiB(service.pid);
   const keys = await make(service);
   const activation = await timed(keys, 16, firstAppend(service));
@@ -130,7 +130,7 @@ async function measure(brokers: readonly string[]): Promise<void> {
 
   await service.stop();
   const started = performance.now();
-  service = await startService(context, options);
+  service = await startService(context, { readStore: true, ...options });
   report(
     `  start of a process that serves all of them`,
     ms(performance.now() - started),

@@ -40,11 +40,12 @@ try {
   cleanups.unshift(() => void collector.close());
   const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(collector.address() as AddressInfo).port}` };
   const services: readonly (readonly [string, Service])[] = [
-    ['none', await startService(context)],
-    ['all', await startService(context, { env: endpoint })],
+    ['none', await startService(context, { readStore: true })],
+    ['all', await startService(context, { readStore: true, env: endpoint })],
     [
       '1 of 100',
       await startService(context, {
+        readStore: true,
         env: { ...endpoint, OTEL_TRACES_SAMPLER: 'parentbased_traceidratio', OTEL_TRACES_SAMPLER_ARG: '0.01' },
       }),
     ],

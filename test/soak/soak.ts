@@ -207,6 +207,7 @@ async function run(): Promise<void> {
   for (let i = 0; i < (brokers === undefined ? 1 : PROCESSES); i++)
     services.push(
       await startService(context, {
+        readStore: true,
         program: WATCHED_SERVICE,
         env,
         dataDirectory: i === 0 ? dataDirectory : temporaryDirectory(context),
