@@ -1,41 +1,9 @@
-import {
-  decideAppend,
-  decideTransaction,
-  gone,
-  headAfter,
-  headAfterPart,
-  isRemembered,
-  judgeCommit,
-  judgeErase,
-  judgeTransaction,
-  type AppendDecision,
-  type Head,
-  type RememberedCommand,
-  type TransactionDecision,
-} from '../core/append-rules.js';
+import { headAfter, headAfterPart, judgeCommit, judgeErase, judgeTransaction } from '../core/append-rules.js';
 import type { Clock } from '../core/clock.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
-import { InvariantError, NotOwnerError, StatefoldError } from '../core/errors.js';
-import { tracing, type Span } from '../core/tracing.js';
-import {
-  withId,
-  type AggregateCommit,
-  type AppendCommand,
-  type NewEvent,
-  type StoredCommit,
-  type TransactionCommand,
-  type TransactionCommit,
-} from '../core/event.js';
-import { uuidText, writeUuidv7 } from '../core/ids.js';
-import {
-  ERASED_BASE,
-  type CommitEventValue,
-  type CommitValue,
-  type Control,
-  type EraseValue,
-  type EventsBody,
-  type TransactionValue,
-} from '../core/records.js';
+import { NotOwnerError, StatefoldError } from '../core/errors.js';
+import type { AppendCommand, StoredCommit, TransactionCommand, TransactionCommit } from '../core/event.js';
+import { ERASED_BASE, type Control, type EventsBody, type TransactionValue } from '../core/records.js';
 import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
 import { controlInput } from '../feed/inputs.js';
@@ -46,134 +14,23 @@ import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-p
 import { appendBytes, type Log, type PartitionRef } from '../log/log.js';
 import { AggregateHistory } from './aggregate-history.js';
 import { CommitFeed } from './commit-feed.js';
+import {
+  AppendDraft,
+  ControlDraft,
+  EraseDraft,
+  eventsOfDraft,
+  PendingAppend,
+  PendingErase,
+  pendingOf,
+  PendingTransaction,
+  TransactionDraft,
+  type Accepted,
+} from './pending-writes.js';
+import { OF_TENANT, WriteQueue } from './write-queue.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import { eachEventType, storedCommit, storedTransaction } from '../log/codec/commit-of-view.js';
 import type { ErasureRow, PartitionTables } from '../store/partition-tables.js';
 import type { StoredBytes } from '../store/stored-bytes.js';
-
-export interface Accepted<C extends StoredCommit = AggregateCommit> {
-  readonly commit: C;
-  /** Answered before: the command was repeated. */
-  readonly replayed: boolean;
-}
-
-/** An append, or a transaction, that waits for its answer. Its bytes are held until it has one, on whatever way it comes to it. */
-class Pending<T extends AppendCommand | TransactionCommand, C extends StoredCommit> {
-  /** Of the request that appends; undefined: there are no traces. */
-  readonly span: Span | undefined;
-
-  constructor(
-    readonly command: T,
-    readonly bytes: number,
-    private readonly hold: Hold,
-    private readonly answer: (accepted: Accepted<C>) => void,
-    private readonly refuse: (error: Error) => void,
-  ) {
-    const { tracer } = tracing;
-    if (tracer === undefined) return;
-    this.span = tracer.begin('append', {
-      parent: tracer.current,
-      attributes: { 'statefold.correlation_id': command.correlationId },
-    });
-  }
-
-  resolve(accepted: Accepted<C>): void {
-    this.hold.sub(this.bytes);
-    if (this.span !== undefined) {
-      if (accepted.replayed) this.span.set({ 'statefold.replayed': true });
-      this.span.end();
-    }
-    this.answer(accepted);
-  }
-
-  reject(error: Error): void {
-    this.hold.sub(this.bytes);
-    this.span?.fail(error);
-    this.span?.end();
-    this.refuse(error);
-  }
-}
-class PendingAppend extends Pending<AppendCommand, AggregateCommit> {}
-class PendingTransaction extends Pending<TransactionCommand, TransactionCommit> {}
-interface PendingControl {
-  readonly control: Control;
-  resolve(offset: number): void;
-  reject(error: Error): void;
-}
-/** An erasure that was asked for, and is in the log no sooner than what was appended to the aggregate before. */
-class PendingErase {
-  constructor(
-    readonly aggregateId: string,
-    readonly reason: string | null,
-    readonly resolve: (status: ErasureRow['status']) => void,
-    readonly reject: (error: Error) => void,
-  ) {}
-}
-type Waiting = PendingAppend | PendingTransaction | PendingErase | PendingControl;
-/** Refused only when all that was acknowledged before is folded. */
-type Refusable = PendingAppend | PendingTransaction | PendingErase;
-
-/** As whose its idempotency keys are remembered: no aggregate has this id. So the keys of transactions are the tenant's. */
-const OF_TENANT = '';
-const scopeOf = (command: AppendCommand | TransactionCommand): string =>
-  'appends' in command ? OF_TENANT : command.aggregateId;
-
-/** What a produce is gathered of, and what is left of what waits. */
-interface Gathering {
-  /** Of the aggregates that it writes. */
-  readonly heads: Map<string, Head>;
-  /** Of the keyed commands that it writes. */
-  readonly keyed: Set<string>;
-  /** Aggregates behind whose refusals nothing is written yet. */
-  readonly held: Set<string>;
-  /** Aggregates of which something was left. */
-  readonly stuck: Set<string>;
-  readonly left: Waiting[];
-  readonly refused: Refusable[];
-}
-
-/** A control record takes at most so many: names, and the message of a fault. */
-const CONTROL_BYTES = 64 * 1024;
-
-class AppendDraft implements Draft<EventsBody> {
-  constructor(
-    readonly body: EventsBody,
-    readonly keyPrefix: string,
-    readonly pending: PendingAppend,
-    readonly eventIds: readonly string[],
-  ) {}
-
-  get span(): Span | undefined {
-    return this.pending.span;
-  }
-}
-class TransactionDraft implements Draft<EventsBody> {
-  constructor(
-    readonly body: { readonly kind: 'Transaction'; readonly value: TransactionValue },
-    readonly keyPrefix: string,
-    readonly pending: PendingTransaction,
-    /** Of each part. */
-    readonly eventIds: readonly (readonly string[])[],
-  ) {}
-
-  get span(): Span | undefined {
-    return this.pending.span;
-  }
-}
-class EraseDraft implements Draft<EventsBody> {
-  constructor(
-    readonly body: { readonly kind: 'Erase'; readonly value: EraseValue },
-    readonly keyPrefix: string,
-    readonly pending: PendingErase,
-  ) {}
-}
-class ControlDraft implements Draft<EventsBody> {
-  constructor(
-    readonly body: Control,
-    readonly keyPrefix: string,
-    readonly pending: PendingControl,
-  ) {}
-}
 
 /** Told of what the fold of a partition's events finds, on the turn on which it does, in the order of the log. */
 export interface EventsListener {
@@ -247,13 +104,11 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   readonly #partition: FencedPartition<EventsBody>;
   /** Of the records of one produce. */
   readonly #room: number;
-  #queue: Waiting[] = [];
+  readonly #queue: WriteQueue;
   readonly #hold: Hold;
   readonly #budget: TenantBudget;
   /** Appends that wait for room in the local store. */
   #later = 0;
-  /** Aggregates of which refusals are being judged, and how many: what could be stored waits behind them, or it would overtake them. */
-  readonly #judged = new Map<string, number>();
   #stopped: Error | undefined;
 
   constructor(options: EventsWriterOptions) {
@@ -286,6 +141,11 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
       erasures: tables,
     });
     this.history = new AggregateHistory(this.inputs, tables);
+    const { clock, window, limits, storage } = options;
+    const { history } = this;
+    this.#queue = new WriteQueue({
+      ...{ tables, history, partition: this.#partition, clock, window, limits, room: this.#room, storage },
+    });
   }
 
   /** How far it is folded, and whose it is. */
@@ -353,7 +213,6 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
           ? new PendingTransaction(command, bytes, this.#hold, resolve, reject)
           : new PendingAppend(command, bytes, this.#hold, resolve, reject),
       );
-      this.#partition.kick();
     });
   }
 
@@ -395,7 +254,6 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     if (this.#stopped) return Promise.reject(this.#stopped);
     return new Promise((resolve, reject) => {
       this.#queue.push({ control, resolve, reject });
-      this.#partition.kick();
     });
   }
 
@@ -407,7 +265,6 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     if (this.#stopped) return Promise.reject(this.#stopped);
     return new Promise((resolve, reject) => {
       this.#queue.push(new PendingErase(aggregateId, reason ?? null, resolve, reject));
-      this.#partition.kick();
     });
   }
 
@@ -424,257 +281,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   }
 
   gather(): Draft<EventsBody>[] {
-    const { limits } = this.#options;
-    const drafts: Draft<EventsBody>[] = [];
-    const refused: Refusable[] = [];
-    const left: Waiting[] = [];
-    const heads = new Map<string, Head>();
-    const keyed = new Set<string>();
-    // Each aggregate's are written in the order of their arrival: nothing is written behind what may yet be, and what is left keeps
-    // back all behind it.
-    const held = new Set(this.#judged.keys());
-    const stuck = new Set<string>();
-    let bytes = 0;
-    let isFull = false;
-    for (const pending of this.#queue) {
-      // What finds no room holds back what is behind it, also where that would be small enough.
-      isFull ||=
-        drafts.length >= limits.produceRecords ||
-        bytes >= limits.produceBytes ||
-        bytes + ('bytes' in pending ? pending.bytes : CONTROL_BYTES) > this.#room;
-      if (isFull) {
-        left.push(pending);
-        continue;
-      }
-      if ('control' in pending) {
-        const { control } = pending;
-        drafts.push(
-          new ControlDraft(
-            control,
-            `${control.kind}:${'projectionId' in control.value ? control.value.projectionId : control.value.aggregateId}`,
-            pending,
-          ),
-        );
-        bytes += CONTROL_BYTES;
-        continue;
-      }
-      if (pending instanceof PendingErase) {
-        const draft = this.#gatherErase(pending, { heads, keyed, held, stuck, left, refused });
-        if (draft === undefined) continue;
-        drafts.push(draft);
-        bytes += CONTROL_BYTES;
-        continue;
-      }
-      if (pending instanceof PendingTransaction) {
-        const draft = this.#gatherTransaction(pending, { heads, keyed, held, stuck, left, refused });
-        if (draft === undefined) continue;
-        drafts.push(draft);
-        bytes += pending.bytes;
-        continue;
-      }
-      const { command } = pending;
-      const { aggregateId } = command;
-      if (stuck.size > 0 && stuck.has(aggregateId)) {
-        left.push(pending);
-        continue;
-      }
-      const ahead = heads.get(aggregateId);
-      const name = command.keyed ? `${aggregateId}\u0000${command.commandId}` : '';
-      if (command.keyed && keyed.has(name)) {
-        left.push(pending); // a repeat of one that is being written: answered from it
-        continue;
-      }
-      const decision = this.#decide(command, ahead);
-      if (decision.kind === 'write' && held.size > 0 && held.has(aggregateId)) {
-        left.push(pending);
-        stuck.add(aggregateId);
-        continue;
-      }
-      const full =
-        decision.kind === 'write' && command.given === undefined ? this.#options.storage?.refusal : undefined;
-      if (full !== undefined) pending.reject(full);
-      else if (decision.kind === 'write') {
-        const draft = draftOf(pending, decision);
-        const { value } = draft.body as { value: CommitValue };
-        heads.set(aggregateId, headAfter(value));
-        if (command.keyed) keyed.add(name);
-        drafts.push(draft);
-        bytes += pending.bytes;
-      } else if (ahead !== undefined) {
-        left.push(pending); // a refusal waits for the acknowledgement of what it was decided on
-        stuck.add(aggregateId);
-        continue;
-      } else if (decision.kind === 'replay') void this.#replay(pending, decision.command);
-      else {
-        refused.push(pending);
-        held.add(aggregateId);
-      }
-    }
-    this.#queue = left;
-    if (refused.length > 0) void this.#refuse(refused);
-    return drafts;
-  }
-
-  /** Behind all that waits before it; what comes later waits for it, and is refused. */
-  #gatherErase(pending: PendingErase, { heads, held, stuck, left, refused }: Gathering): EraseDraft | undefined {
-    const { aggregateId, reason } = pending;
-    const known = this.#options.tables.erasure(aggregateId);
-    if (known !== undefined) {
-      pending.resolve(known.status);
-      return undefined;
-    }
-    if (stuck.has(aggregateId) || held.has(aggregateId) || heads.has(aggregateId)) {
-      left.push(pending);
-      stuck.add(aggregateId);
-      return undefined;
-    }
-    const head = this.#head(aggregateId);
-    if (head === undefined) {
-      refused.push(pending);
-      held.add(aggregateId);
-      return undefined;
-    }
-    stuck.add(aggregateId);
-    const value = { aggregateId, aggregateType: head.type, timestamp: Math.max(this.#now, head.timestamp), reason };
-    return new EraseDraft({ kind: 'Erase', value }, `Erase:${aggregateId}`, pending);
-  }
-
-  /** As an append, of each of its aggregates: it waits for all that waits before it, and all that comes later waits for it. */
-  #gatherTransaction(
-    pending: PendingTransaction,
-    { heads, keyed, held, stuck, left, refused }: Gathering,
-  ): TransactionDraft | undefined {
-    const { command } = pending;
-    const ids = command.appends.map(({ aggregateId }) => aggregateId);
-    const leave = (): undefined => {
-      left.push(pending);
-      for (const id of ids) stuck.add(id);
-      return undefined;
-    };
-    if (stuck.size > 0 && ids.some((id) => stuck.has(id))) return leave();
-    const name = `${OF_TENANT}\u0000${command.commandId}`;
-    if (command.keyed && keyed.has(name)) {
-      left.push(pending);
-      return undefined;
-    }
-    const decision = this.#decideTransaction(command, heads);
-    if (decision.kind === 'write' && held.size > 0 && ids.some((id) => held.has(id))) return leave();
-    const full = decision.kind === 'write' ? this.#options.storage?.refusal : undefined;
-    if (full !== undefined) pending.reject(full);
-    else if (decision.kind === 'write') {
-      const draft = transactionDraftOf(pending, decision);
-      const { value } = draft.body;
-      for (const part of value.parts) heads.set(part.aggregateId, headAfterPart(part, value));
-      if (command.keyed) keyed.add(name);
-      return draft;
-    } else if (ids.some((id) => heads.has(id))) return leave();
-    else if (decision.kind === 'replay') void this.#replay(pending, decision.command);
-    else {
-      refused.push(pending);
-      for (const id of ids) held.add(id);
-    }
-    return undefined;
-  }
-
-  /** On what is stored, and the heads of what is being written. */
-  #decide(command: AppendCommand, head: Head | undefined): AppendDecision {
-    const isErased = this.#options.tables.isErased(command.aggregateId);
-    return decideAppend(command, head ?? this.#head(command.aggregateId), this.#known(command), this.#now, isErased);
-  }
-
-  #decideTransaction(command: TransactionCommand, heads?: ReadonlyMap<string, Head>): TransactionDecision {
-    return decideTransaction(
-      command,
-      (aggregateId) => heads?.get(aggregateId) ?? this.#head(aggregateId),
-      this.#known(command),
-      this.#now,
-      (aggregateId) => this.#options.tables.isErased(aggregateId),
-    );
-  }
-
-  #head(aggregateId: string): Head | undefined {
-    return this.#options.tables.head(aggregateId);
-  }
-
-  get #now(): number {
-    return this.#options.clock.now();
-  }
-
-  /** Refusals are answered from a fold that has reached the log's end as of the request. */
-  async #refuse(refused: readonly Refusable[]): Promise<void> {
-    const judged = refused.flatMap((pending) =>
-      pending instanceof PendingErase ? [pending.aggregateId] : aggregatesOf(pending.command),
-    );
-    for (const aggregateId of judged) this.#judged.set(aggregateId, (this.#judged.get(aggregateId) ?? 0) + 1);
-    try {
-      await this.#partition.caughtUp();
-    } catch (error) {
-      for (const pending of refused) pending.reject(this.#stopped ?? (error as Error));
-      return;
-    } finally {
-      for (const aggregateId of judged) {
-        const left = (this.#judged.get(aggregateId) ?? 1) - 1;
-        if (left === 0) this.#judged.delete(aggregateId);
-        else this.#judged.set(aggregateId, left);
-      }
-      if (this.#queue.length > 0) this.#partition.kick();
-    }
-    const again = refused.filter((pending) => {
-      if (pending instanceof PendingErase) {
-        const { aggregateId } = pending;
-        const isMissing = !this.#options.tables.isErased(aggregateId) && this.#head(aggregateId) === undefined;
-        if (isMissing) pending.reject(new StatefoldError('NOT_FOUND', `there is no aggregate '${aggregateId}'`));
-        return !isMissing;
-      }
-      const decision =
-        pending instanceof PendingTransaction
-          ? this.#decideTransaction(pending.command)
-          : this.#decide(pending.command, undefined);
-      if (decision.kind === 'refuse') pending.reject(decision.error);
-      return decision.kind !== 'refuse';
-    });
-    if (again.length > 0) this.#requeue(again);
-  }
-
-  #requeue(pending: readonly Waiting[]): void {
-    if (this.#stopped) {
-      for (const one of pending) one.reject(this.#stopped);
-      return;
-    }
-    this.#queue.unshift(...pending);
-    this.#partition.kick();
-  }
-
-  #known(command: AppendCommand | TransactionCommand): RememberedCommand | undefined {
-    if (!command.keyed) return undefined;
-    const known = this.#options.tables.command(scopeOf(command), command.commandId);
-    return known !== undefined && isRemembered(known, this.#partition.position, this.#options.window)
-      ? known
-      : undefined;
-  }
-
-  async #replay(pending: PendingAppend | PendingTransaction, command: RememberedCommand): Promise<void> {
-    const erased = (): string | undefined =>
-      aggregatesOf(pending.command).find((aggregateId) => this.#options.tables.isErased(aggregateId));
-    try {
-      const commit = await this.history.readCommit(command.offset);
-      const aggregateId = erased();
-      if (aggregateId !== undefined) throw gone(aggregateId);
-      if (pending instanceof PendingTransaction) pending.resolve({ commit: ofTransaction(commit), replayed: true });
-      else pending.resolve({ commit: ofAppend(commit), replayed: true });
-    } catch (error) {
-      const aggregateId = erased();
-      pending.reject(
-        aggregateId !== undefined
-          ? // While it was read.
-            gone(aggregateId)
-          : error instanceof StatefoldError
-            ? error
-            : new StatefoldError('UNAVAILABLE', 'the answer to the request could not be read now; send it again', {
-                cause: error,
-              }),
-      );
-    }
+    return this.#queue.gather();
   }
 
   restoring(end: number | undefined): void {
@@ -764,7 +371,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
       return commits.map((draft, i) =>
         draft instanceof TransactionDraft
           ? storedTransaction(offset + i, draft.body.value, draft.eventIds)
-          : storedCommit(offset + i, draft.body.value as CommitValue, draft.eventIds),
+          : storedCommit(offset + i, draft.body.value, draft.eventIds),
       );
     });
   }
@@ -778,7 +385,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   }
 
   undecided(drafts: readonly Draft<EventsBody>[]): void {
-    this.#requeue(pendingOf(drafts));
+    this.#queue.requeue(pendingOf(drafts));
   }
 
   refused(drafts: readonly Draft<EventsBody>[], error: Error): void {
@@ -801,7 +408,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     for (const pending of pendingOf(drafts)) pending.reject(answer);
     // What waits here, or comes later, was not written, and won't be by this process.
     this.#stopped = answer instanceof NotOwnerError ? answer : new NotOwnerError(answer.message, { cause: answer });
-    for (const pending of this.#queue.splice(0)) pending.reject(this.#stopped);
+    this.#queue.stop(this.#stopped);
     this.#hold.close();
     this.#options.listener.stopped(error);
   }
@@ -812,20 +419,6 @@ const tooLargeAlone = (bytes: number, most: number): StatefoldError =>
     'PAYLOAD_TOO_LARGE',
     `The append has up to ${bytes} bytes in the log, which takes ${most} of one append; send fewer events at a time.`,
   );
-
-const pendingOf = (drafts: readonly Draft<EventsBody>[]): Waiting[] =>
-  drafts
-    .filter(
-      (draft): draft is AppendDraft | TransactionDraft | EraseDraft | ControlDraft =>
-        draft instanceof AppendDraft ||
-        draft instanceof TransactionDraft ||
-        draft instanceof EraseDraft ||
-        draft instanceof ControlDraft,
-    )
-    .map((draft) => draft.pending);
-
-const aggregatesOf = (command: AppendCommand | TransactionCommand): readonly string[] =>
-  'appends' in command ? command.appends.map(({ aggregateId }) => aggregateId) : [command.aggregateId];
 
 /** Of whose events, or faults, the record is. */
 export function aggregatesIn(body: EventsBody): readonly string[] {
@@ -841,100 +434,4 @@ export function aggregatesIn(body: EventsBody): readonly string[] {
     default:
       return [];
   }
-}
-
-const eventsOfDraft = (draft: AppendDraft | TransactionDraft): number =>
-  draft instanceof TransactionDraft ? draft.eventIds.reduce((sum, ids) => sum + ids.length, 0) : draft.eventIds.length;
-
-/** A key of an aggregate names its appends, a key of the tenant its transactions. */
-function ofAppend(commit: StoredCommit): AggregateCommit {
-  if (commit.parts !== undefined) throw new InvariantError(`an append was looked for at offset ${commit.offset}`);
-  return commit;
-}
-function ofTransaction(commit: StoredCommit): TransactionCommit {
-  if (commit.parts === undefined) throw new InvariantError(`a transaction was looked for at offset ${commit.offset}`);
-  return commit;
-}
-
-/** The events under ids of their own. */
-function withIds(
-  of: readonly NewEvent[],
-  timestamp: number,
-): { readonly events: readonly CommitEventValue[]; readonly eventIds: readonly string[] } {
-  const ids = Buffer.allocUnsafeSlow(16 * of.length);
-  const eventIds: string[] = [];
-  const events = of.map((event, i) => {
-    writeUuidv7(ids, 16 * i, timestamp);
-    eventIds.push(uuidText(ids, 16 * i));
-    return withId(event, ids.subarray(16 * i, 16 * i + 16));
-  });
-  return { events, eventIds };
-}
-
-function withGivenIds(of: readonly NewEvent[], ids: readonly Buffer[]): ReturnType<typeof withIds> {
-  if (ids.length !== of.length) throw new InvariantError('an import has not one id for each of its events');
-  return { events: of.map((event, i) => withId(event, ids[i] as Buffer)), eventIds: ids.map((id) => uuidText(id, 0)) };
-}
-
-function transactionDraftOf(
-  pending: PendingTransaction,
-  { parts: decided, timestamp }: Extract<TransactionDecision, { kind: 'write' }>,
-): TransactionDraft {
-  const { command } = pending;
-  const made = command.appends.map(({ events }) => withIds(events, timestamp));
-  const parts = command.appends.map(({ aggregateId }, i) => ({
-    aggregateId,
-    aggregateType: decided[i]?.aggregateType ?? '',
-    baseVersion: decided[i]?.baseVersion ?? 0,
-    events: made[i]?.events ?? [],
-  }));
-  const [first] = parts;
-  return new TransactionDraft(
-    {
-      kind: 'Transaction',
-      value: {
-        commandId: command.commandId,
-        keyed: command.keyed,
-        requestHash: command.requestHash,
-        timestamp,
-        correlationId: command.correlationId ?? null,
-        causationId: command.causationId ?? null,
-        metadata: command.metadata ?? null,
-        parts,
-      },
-    },
-    `${first?.aggregateId ?? ''}@${first?.baseVersion ?? 0}`,
-    pending,
-    made.map(({ eventIds }) => eventIds),
-  );
-}
-
-function draftOf(
-  pending: PendingAppend,
-  decision: { readonly aggregateType: string; readonly baseVersion: number; readonly timestamp: number },
-): AppendDraft {
-  const { command } = pending;
-  const { events, eventIds } =
-    command.given === undefined
-      ? withIds(command.events, decision.timestamp)
-      : withGivenIds(command.events, command.given.eventIds);
-  const value: CommitValue = {
-    commandId: command.commandId,
-    keyed: command.keyed,
-    requestHash: command.requestHash,
-    aggregateId: command.aggregateId,
-    aggregateType: decision.aggregateType,
-    baseVersion: decision.baseVersion,
-    timestamp: decision.timestamp,
-    correlationId: command.correlationId ?? null,
-    causationId: command.causationId ?? null,
-    metadata: command.metadata ?? null,
-    events,
-  };
-  return new AppendDraft(
-    { kind: 'Commit', value },
-    `${command.aggregateId}@${decision.baseVersion}`,
-    pending,
-    eventIds,
-  );
 }

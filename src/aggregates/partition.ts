@@ -49,12 +49,12 @@ import type {
 import { Bindings, type BoundReducer } from './bindings.js';
 import {
   EventsWriter,
-  type Accepted,
   type CommitsUnderWay,
   type EventsListener,
   type StorageRoom,
   type WriterObserver,
 } from './events-writer.js';
+import type { Accepted } from './pending-writes.js';
 import { Intake } from './intake.js';
 import { Erasures } from './erasures.js';
 import { ReducerCatchUps, type CatchUpListener } from './reducer-catch-ups.js';

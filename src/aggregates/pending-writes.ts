@@ -1,0 +1,229 @@
+import type { AppendDecision, TransactionDecision } from '../core/append-rules.js';
+import type { Hold } from '../core/budget.js';
+import { InvariantError } from '../core/errors.js';
+import {
+  withId,
+  type AggregateCommit,
+  type AppendCommand,
+  type NewEvent,
+  type StoredCommit,
+  type TransactionCommand,
+  type TransactionCommit,
+} from '../core/event.js';
+import { uuidText, writeUuidv7 } from '../core/ids.js';
+import type {
+  CommitEventValue,
+  CommitValue,
+  Control,
+  EraseValue,
+  EventsBody,
+  TransactionValue,
+} from '../core/records.js';
+import { tracing, type Span } from '../core/tracing.js';
+import type { Draft } from '../log/journal/partition-handler.js';
+import type { ErasureRow } from '../store/partition-tables.js';
+
+export interface Accepted<C extends StoredCommit = AggregateCommit> {
+  readonly commit: C;
+  /** Answered before: the command was repeated. */
+  readonly replayed: boolean;
+}
+
+/** An append, or a transaction, that waits for its answer. Its bytes are held until it has one, on whatever way it comes to it. */
+class Pending<T extends AppendCommand | TransactionCommand, C extends StoredCommit> {
+  /** Of the request that appends; undefined: there are no traces. */
+  readonly span: Span | undefined;
+
+  constructor(
+    readonly command: T,
+    readonly bytes: number,
+    private readonly hold: Hold,
+    private readonly answer: (accepted: Accepted<C>) => void,
+    private readonly refuse: (error: Error) => void,
+  ) {
+    const { tracer } = tracing;
+    if (tracer === undefined) return;
+    this.span = tracer.begin('append', {
+      parent: tracer.current,
+      attributes: { 'statefold.correlation_id': command.correlationId },
+    });
+  }
+
+  resolve(accepted: Accepted<C>): void {
+    this.hold.sub(this.bytes);
+    if (this.span !== undefined) {
+      if (accepted.replayed) this.span.set({ 'statefold.replayed': true });
+      this.span.end();
+    }
+    this.answer(accepted);
+  }
+
+  reject(error: Error): void {
+    this.hold.sub(this.bytes);
+    this.span?.fail(error);
+    this.span?.end();
+    this.refuse(error);
+  }
+}
+export class PendingAppend extends Pending<AppendCommand, AggregateCommit> {}
+export class PendingTransaction extends Pending<TransactionCommand, TransactionCommit> {}
+export interface PendingControl {
+  readonly control: Control;
+  resolve(offset: number): void;
+  reject(error: Error): void;
+}
+/** An erasure that was asked for, and is in the log no sooner than what was appended to the aggregate before. */
+export class PendingErase {
+  constructor(
+    readonly aggregateId: string,
+    readonly reason: string | null,
+    readonly resolve: (status: ErasureRow['status']) => void,
+    readonly reject: (error: Error) => void,
+  ) {}
+}
+export type Waiting = PendingAppend | PendingTransaction | PendingErase | PendingControl;
+export class AppendDraft implements Draft<EventsBody> {
+  constructor(
+    readonly body: { readonly kind: 'Commit'; readonly value: CommitValue },
+    readonly keyPrefix: string,
+    readonly pending: PendingAppend,
+    readonly eventIds: readonly string[],
+  ) {}
+
+  get span(): Span | undefined {
+    return this.pending.span;
+  }
+}
+export class TransactionDraft implements Draft<EventsBody> {
+  constructor(
+    readonly body: { readonly kind: 'Transaction'; readonly value: TransactionValue },
+    readonly keyPrefix: string,
+    readonly pending: PendingTransaction,
+    /** Of each part. */
+    readonly eventIds: readonly (readonly string[])[],
+  ) {}
+
+  get span(): Span | undefined {
+    return this.pending.span;
+  }
+}
+export class EraseDraft implements Draft<EventsBody> {
+  constructor(
+    readonly body: { readonly kind: 'Erase'; readonly value: EraseValue },
+    readonly keyPrefix: string,
+    readonly pending: PendingErase,
+  ) {}
+}
+export class ControlDraft implements Draft<EventsBody> {
+  constructor(
+    readonly body: Control,
+    readonly keyPrefix: string,
+    readonly pending: PendingControl,
+  ) {}
+}
+
+export const pendingOf = (drafts: readonly Draft<EventsBody>[]): Waiting[] =>
+  drafts
+    .filter(
+      (draft): draft is AppendDraft | TransactionDraft | EraseDraft | ControlDraft =>
+        draft instanceof AppendDraft ||
+        draft instanceof TransactionDraft ||
+        draft instanceof EraseDraft ||
+        draft instanceof ControlDraft,
+    )
+    .map((draft) => draft.pending);
+
+export const aggregatesOf = (command: AppendCommand | TransactionCommand): readonly string[] =>
+  'appends' in command ? command.appends.map(({ aggregateId }) => aggregateId) : [command.aggregateId];
+
+export const eventsOfDraft = (draft: AppendDraft | TransactionDraft): number =>
+  draft instanceof TransactionDraft ? draft.eventIds.reduce((sum, ids) => sum + ids.length, 0) : draft.eventIds.length;
+
+/** The events under ids of their own. */
+function withIds(
+  of: readonly NewEvent[],
+  timestamp: number,
+): { readonly events: readonly CommitEventValue[]; readonly eventIds: readonly string[] } {
+  const ids = Buffer.allocUnsafeSlow(16 * of.length);
+  const eventIds: string[] = [];
+  const events = of.map((event, i) => {
+    writeUuidv7(ids, 16 * i, timestamp);
+    eventIds.push(uuidText(ids, 16 * i));
+    return withId(event, ids.subarray(16 * i, 16 * i + 16));
+  });
+  return { events, eventIds };
+}
+
+function withGivenIds(of: readonly NewEvent[], ids: readonly Buffer[]): ReturnType<typeof withIds> {
+  if (ids.length !== of.length) throw new InvariantError('an import has not one id for each of its events');
+  return { events: of.map((event, i) => withId(event, ids[i] as Buffer)), eventIds: ids.map((id) => uuidText(id, 0)) };
+}
+
+export function transactionDraftOf(
+  pending: PendingTransaction,
+  { parts: decided, timestamp }: Extract<TransactionDecision, { kind: 'write' }>,
+): TransactionDraft {
+  const { command } = pending;
+  const made = command.appends.map(({ events }) => withIds(events, timestamp));
+  const parts = command.appends.map(({ aggregateId }, i) => ({
+    aggregateId,
+    aggregateType: decided[i]?.aggregateType ?? '',
+    baseVersion: decided[i]?.baseVersion ?? 0,
+    events: made[i]?.events ?? [],
+  }));
+  const [first] = parts;
+  return new TransactionDraft(
+    {
+      kind: 'Transaction',
+      value: {
+        commandId: command.commandId,
+        keyed: command.keyed,
+        requestHash: command.requestHash,
+        timestamp,
+        correlationId: command.correlationId ?? null,
+        causationId: command.causationId ?? null,
+        metadata: command.metadata ?? null,
+        parts,
+      },
+    },
+    `${first?.aggregateId ?? ''}@${first?.baseVersion ?? 0}`,
+    pending,
+    made.map(({ eventIds }) => eventIds),
+  );
+}
+
+export function draftOf(pending: PendingAppend, decision: Extract<AppendDecision, { kind: 'write' }>): AppendDraft {
+  const { command } = pending;
+  const { events, eventIds } =
+    command.given === undefined
+      ? withIds(command.events, decision.timestamp)
+      : withGivenIds(command.events, command.given.eventIds);
+  const value: CommitValue = {
+    commandId: command.commandId,
+    keyed: command.keyed,
+    requestHash: command.requestHash,
+    aggregateId: command.aggregateId,
+    aggregateType: decision.aggregateType,
+    baseVersion: decision.baseVersion,
+    timestamp: decision.timestamp,
+    correlationId: command.correlationId ?? null,
+    causationId: command.causationId ?? null,
+    metadata: command.metadata ?? null,
+    events,
+  };
+  return new AppendDraft(
+    { kind: 'Commit', value },
+    `${command.aggregateId}@${decision.baseVersion}`,
+    pending,
+    eventIds,
+  );
+}
+
+export const controlDraftOf = (pending: PendingControl): ControlDraft => {
+  const { kind, value } = pending.control;
+  return new ControlDraft(
+    pending.control,
+    `${kind}:${'projectionId' in value ? value.projectionId : value.aggregateId}`,
+    pending,
+  );
+};

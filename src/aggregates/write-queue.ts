@@ -1,0 +1,360 @@
+import {
+  decideAppend,
+  decideTransaction,
+  gone,
+  headAfter,
+  headAfterPart,
+  isRemembered,
+  type AppendDecision,
+  type Head,
+  type RememberedCommand,
+  type TransactionDecision,
+} from '../core/append-rules.js';
+import type { Clock } from '../core/clock.js';
+import { InvariantError, StatefoldError } from '../core/errors.js';
+import type {
+  AggregateCommit,
+  AppendCommand,
+  StoredCommit,
+  TransactionCommand,
+  TransactionCommit,
+} from '../core/event.js';
+import type { EventsBody } from '../core/records.js';
+import type { FencedPartition } from '../log/journal/fenced-partition.js';
+import type { Draft } from '../log/journal/partition-handler.js';
+import type { PartitionTables } from '../store/partition-tables.js';
+import type { AggregateHistory } from './aggregate-history.js';
+import {
+  aggregatesOf,
+  controlDraftOf,
+  draftOf,
+  EraseDraft,
+  PendingAppend,
+  PendingErase,
+  PendingTransaction,
+  transactionDraftOf,
+  type AppendDraft,
+  type TransactionDraft,
+  type Waiting,
+} from './pending-writes.js';
+
+/** Refused only when all that was acknowledged before is folded. */
+type Refusable = PendingAppend | PendingTransaction | PendingErase;
+
+/** As whose its idempotency keys are remembered: no aggregate has this id. So the keys of transactions are the tenant's. */
+export const OF_TENANT = '';
+const scopeOf = (command: AppendCommand | TransactionCommand): string =>
+  'appends' in command ? OF_TENANT : command.aggregateId;
+
+/** What a produce is gathered of, and what is left of what waits. */
+interface Gathering {
+  /** Of the aggregates that it writes. */
+  readonly heads: Map<string, Head>;
+  /** Of the keyed commands that it writes. */
+  readonly keyed: Set<string>;
+  /** Aggregates behind whose refusals nothing is written yet: what could be stored would overtake what may yet be. */
+  readonly held: Set<string>;
+  /** Aggregates of which something was left, so that all behind it is left too: each aggregate's are written in the order of their arrival. */
+  readonly stuck: Set<string>;
+  readonly left: Waiting[];
+  readonly refused: Refusable[];
+}
+
+/** A control record takes at most so many: names, and the message of a fault. */
+const CONTROL_BYTES = 64 * 1024;
+
+export interface WriteQueueOptions {
+  readonly tables: PartitionTables;
+  readonly history: Pick<AggregateHistory, 'readCommit'>;
+  readonly partition: Pick<FencedPartition<EventsBody>, 'caughtUp' | 'kick' | 'position'>;
+  readonly clock: Clock;
+  /** Offsets for which keyed commands are remembered. */
+  readonly window: number;
+  readonly limits: { readonly produceBytes: number; readonly produceRecords: number };
+  /** Bytes of the records of one produce. */
+  readonly room: number;
+  /** Asked before each write; without it nothing is bounded. */
+  readonly storage?: { readonly refusal: StatefoldError | undefined } | undefined;
+}
+
+/** What waits to be written to a partition, in the order of its arrival: it is decided against the fold, and what can't be written is refused or answered. */
+export class WriteQueue {
+  readonly #options: WriteQueueOptions;
+  #queue: Waiting[] = [];
+  /** Aggregates of which refusals are being judged, and how many: what could be stored waits behind them, or it would overtake them. */
+  readonly #judged = new Map<string, number>();
+  #stopped: Error | undefined;
+
+  constructor(options: WriteQueueOptions) {
+    this.#options = options;
+  }
+
+  get length(): number {
+    return this.#queue.length;
+  }
+
+  push(pending: Waiting): void {
+    this.#queue.push(pending);
+    this.#options.partition.kick();
+  }
+
+  /** What waits here, or comes back later, was not written, and won't be by this process. */
+  stop(error: Error): void {
+    this.#stopped = error;
+    for (const pending of this.#queue.splice(0)) pending.reject(error);
+  }
+
+  /** The next produce: what may be written now, each behind all that waits before it. What is refused is answered when that is certain. */
+  gather(): Draft<EventsBody>[] {
+    const { limits, room } = this.#options;
+    const drafts: Draft<EventsBody>[] = [];
+    const gathering: Gathering = {
+      heads: new Map(),
+      keyed: new Set(),
+      held: new Set(this.#judged.keys()),
+      stuck: new Set(),
+      left: [],
+      refused: [],
+    };
+    const { left, refused } = gathering;
+    let bytes = 0;
+    let isFull = false;
+    for (const pending of this.#queue) {
+      const bytesOf = 'bytes' in pending ? pending.bytes : CONTROL_BYTES;
+      // What finds no room holds back what is behind it, also where that would be small enough.
+      isFull ||= drafts.length >= limits.produceRecords || bytes >= limits.produceBytes || bytes + bytesOf > room;
+      if (isFull) {
+        left.push(pending);
+        continue;
+      }
+      const draft = this.#gather(pending, gathering);
+      if (draft === undefined) continue;
+      drafts.push(draft);
+      bytes += bytesOf;
+    }
+    this.#queue = left;
+    if (refused.length > 0) void this.#refuse(refused);
+    return drafts;
+  }
+
+  /** Undefined: it is not written now, and was left, refused or answered. */
+  #gather(pending: Waiting, gathering: Gathering): Draft<EventsBody> | undefined {
+    if (pending instanceof PendingAppend) return this.#gatherAppend(pending, gathering);
+    if (pending instanceof PendingTransaction) return this.#gatherTransaction(pending, gathering);
+    if (pending instanceof PendingErase) return this.#gatherErase(pending, gathering);
+    return controlDraftOf(pending);
+  }
+
+  #gatherAppend(
+    pending: PendingAppend,
+    { heads, keyed, held, stuck, left, refused }: Gathering,
+  ): AppendDraft | undefined {
+    const { command } = pending;
+    const { aggregateId } = command;
+    const leave = (): undefined => {
+      left.push(pending);
+      stuck.add(aggregateId);
+    };
+    if (stuck.size > 0 && stuck.has(aggregateId)) return leave();
+    const ahead = heads.get(aggregateId);
+    const name = command.keyed ? `${aggregateId}\u0000${command.commandId}` : '';
+    if (command.keyed && keyed.has(name)) {
+      left.push(pending); // a repeat of one that is being written: answered from it
+      return undefined;
+    }
+    const decision = this.#decide(command, ahead);
+    if (decision.kind === 'write') {
+      if (held.size > 0 && held.has(aggregateId)) return leave();
+      const full = command.given === undefined ? this.#options.storage?.refusal : undefined;
+      if (full !== undefined) {
+        pending.reject(full);
+        return undefined;
+      }
+      const draft = draftOf(pending, decision);
+      heads.set(aggregateId, headAfter(draft.body.value));
+      if (command.keyed) keyed.add(name);
+      return draft;
+    }
+    // A refusal waits for the acknowledgement of what it was decided on.
+    if (ahead !== undefined) return leave();
+    if (decision.kind === 'replay') void this.#replay(pending, decision.command);
+    else {
+      refused.push(pending);
+      held.add(aggregateId);
+    }
+    return undefined;
+  }
+
+  /** Behind all that waits before it; what comes later waits for it, and is refused. */
+  #gatherErase(pending: PendingErase, { heads, held, stuck, left, refused }: Gathering): EraseDraft | undefined {
+    const { aggregateId, reason } = pending;
+    const known = this.#options.tables.erasure(aggregateId);
+    if (known !== undefined) {
+      pending.resolve(known.status);
+      return undefined;
+    }
+    if (stuck.has(aggregateId) || held.has(aggregateId) || heads.has(aggregateId)) {
+      left.push(pending);
+      stuck.add(aggregateId);
+      return undefined;
+    }
+    const head = this.#head(aggregateId);
+    if (head === undefined) {
+      refused.push(pending);
+      held.add(aggregateId);
+      return undefined;
+    }
+    stuck.add(aggregateId);
+    const value = { aggregateId, aggregateType: head.type, timestamp: Math.max(this.#now, head.timestamp), reason };
+    return new EraseDraft({ kind: 'Erase', value }, `Erase:${aggregateId}`, pending);
+  }
+
+  /** As an append, of each of its aggregates: it waits for all that waits before it, and all that comes later waits for it. */
+  #gatherTransaction(
+    pending: PendingTransaction,
+    { heads, keyed, held, stuck, left, refused }: Gathering,
+  ): TransactionDraft | undefined {
+    const { command } = pending;
+    const ids = command.appends.map(({ aggregateId }) => aggregateId);
+    const leave = (): undefined => {
+      left.push(pending);
+      for (const id of ids) stuck.add(id);
+      return undefined;
+    };
+    if (stuck.size > 0 && ids.some((id) => stuck.has(id))) return leave();
+    const name = `${OF_TENANT}\u0000${command.commandId}`;
+    if (command.keyed && keyed.has(name)) {
+      left.push(pending);
+      return undefined;
+    }
+    const decision = this.#decideTransaction(command, heads);
+    if (decision.kind === 'write' && held.size > 0 && ids.some((id) => held.has(id))) return leave();
+    const full = decision.kind === 'write' ? this.#options.storage?.refusal : undefined;
+    if (full !== undefined) pending.reject(full);
+    else if (decision.kind === 'write') {
+      const draft = transactionDraftOf(pending, decision);
+      const { value } = draft.body;
+      for (const part of value.parts) heads.set(part.aggregateId, headAfterPart(part, value));
+      if (command.keyed) keyed.add(name);
+      return draft;
+    } else if (ids.some((id) => heads.has(id))) return leave();
+    else if (decision.kind === 'replay') void this.#replay(pending, decision.command);
+    else {
+      refused.push(pending);
+      for (const id of ids) held.add(id);
+    }
+    return undefined;
+  }
+
+  /** On what is stored, and the heads of what is being written. */
+  #decide(command: AppendCommand, head: Head | undefined): AppendDecision {
+    const isErased = this.#options.tables.isErased(command.aggregateId);
+    return decideAppend(command, head ?? this.#head(command.aggregateId), this.#known(command), this.#now, isErased);
+  }
+
+  #decideTransaction(command: TransactionCommand, heads?: ReadonlyMap<string, Head>): TransactionDecision {
+    return decideTransaction(
+      command,
+      (aggregateId) => heads?.get(aggregateId) ?? this.#head(aggregateId),
+      this.#known(command),
+      this.#now,
+      (aggregateId) => this.#options.tables.isErased(aggregateId),
+    );
+  }
+
+  #head(aggregateId: string): Head | undefined {
+    return this.#options.tables.head(aggregateId);
+  }
+
+  get #now(): number {
+    return this.#options.clock.now();
+  }
+
+  /** Refusals are answered from a fold that has reached the log's end as of the request. */
+  async #refuse(refused: readonly Refusable[]): Promise<void> {
+    const judged = refused.flatMap((pending) =>
+      pending instanceof PendingErase ? [pending.aggregateId] : aggregatesOf(pending.command),
+    );
+    for (const aggregateId of judged) this.#judged.set(aggregateId, (this.#judged.get(aggregateId) ?? 0) + 1);
+    try {
+      await this.#options.partition.caughtUp();
+    } catch (error) {
+      for (const pending of refused) pending.reject(this.#stopped ?? (error as Error));
+      return;
+    } finally {
+      for (const aggregateId of judged) {
+        const left = (this.#judged.get(aggregateId) ?? 1) - 1;
+        if (left === 0) this.#judged.delete(aggregateId);
+        else this.#judged.set(aggregateId, left);
+      }
+      if (this.#queue.length > 0) this.#options.partition.kick();
+    }
+    const again = refused.filter((pending) => {
+      if (pending instanceof PendingErase) {
+        const { aggregateId } = pending;
+        const isMissing = !this.#options.tables.isErased(aggregateId) && this.#head(aggregateId) === undefined;
+        if (isMissing) pending.reject(new StatefoldError('NOT_FOUND', `there is no aggregate '${aggregateId}'`));
+        return !isMissing;
+      }
+      const decision =
+        pending instanceof PendingTransaction
+          ? this.#decideTransaction(pending.command)
+          : this.#decide(pending.command, undefined);
+      if (decision.kind === 'refuse') pending.reject(decision.error);
+      return decision.kind !== 'refuse';
+    });
+    if (again.length > 0) this.requeue(again);
+  }
+
+  /** What was gathered and not written, or refused too early, comes first again. */
+  requeue(pending: readonly Waiting[]): void {
+    if (this.#stopped) {
+      for (const one of pending) one.reject(this.#stopped);
+      return;
+    }
+    this.#queue.unshift(...pending);
+    this.#options.partition.kick();
+  }
+
+  #known(command: AppendCommand | TransactionCommand): RememberedCommand | undefined {
+    if (!command.keyed) return undefined;
+    const known = this.#options.tables.command(scopeOf(command), command.commandId);
+    return known !== undefined && isRemembered(known, this.#options.partition.position, this.#options.window)
+      ? known
+      : undefined;
+  }
+
+  async #replay(pending: PendingAppend | PendingTransaction, command: RememberedCommand): Promise<void> {
+    const erased = (): string | undefined =>
+      aggregatesOf(pending.command).find((aggregateId) => this.#options.tables.isErased(aggregateId));
+    try {
+      const commit = await this.#options.history.readCommit(command.offset);
+      const aggregateId = erased();
+      if (aggregateId !== undefined) throw gone(aggregateId);
+      if (pending instanceof PendingTransaction) pending.resolve({ commit: ofTransaction(commit), replayed: true });
+      else pending.resolve({ commit: ofAppend(commit), replayed: true });
+    } catch (error) {
+      const aggregateId = erased();
+      pending.reject(
+        aggregateId !== undefined
+          ? // While it was read.
+            gone(aggregateId)
+          : error instanceof StatefoldError
+            ? error
+            : new StatefoldError('UNAVAILABLE', 'the answer to the request could not be read now; send it again', {
+                cause: error,
+              }),
+      );
+    }
+  }
+}
+
+/** A key of an aggregate names its appends, a key of the tenant its transactions. */
+function ofAppend(commit: StoredCommit): AggregateCommit {
+  if (commit.parts !== undefined) throw new InvariantError(`an append was looked for at offset ${commit.offset}`);
+  return commit;
+}
+function ofTransaction(commit: StoredCommit): TransactionCommit {
+  if (commit.parts === undefined) throw new InvariantError(`a transaction was looked for at offset ${commit.offset}`);
+  return commit;
+}
