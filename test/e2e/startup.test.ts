@@ -100,7 +100,7 @@ test('starting and ending', { skip: process.platform === 'linux' ? false : 'read
   const dataDirectory = temporaryDirectory(t);
   // All that a service keeps ready has to end with it.
   const env = { COMPILERS_WARM: '1' };
-  let service: Service = await startService(t, { dataDirectory, env });
+  let service: Service = await startService(t, { readStore: true, dataDirectory, env });
   let api = new Api(service);
   await api.deployReducer({ 'Tally.cs': tally('tally') });
   const projection = await api.deployProjection({ 'Totals.cs': totals() });
@@ -148,7 +148,7 @@ test('starting and ending', { skip: process.platform === 'linux' ? false : 'read
         assert.equal(success(await waiting, 200).text.startsWith('{"notifications":[]'), true);
         assert.deepEqual(children.filter(runs), []);
         assert.deepEqual(usersOf(dataDirectory), []);
-        service = await startService(t, { dataDirectory, env });
+        service = await startService(t, { readStore: true, dataDirectory, env });
         api = new Api(service);
         const after = await all();
         assert.deepEqual(
@@ -170,7 +170,7 @@ test('starting and ending', { skip: process.platform === 'linux' ? false : 'read
     await Promise.race(answers);
     await service.stop();
     const accepted = (await Promise.all(answers)).filter((answer) => answer?.status === 201).length;
-    service = await startService(t, { dataDirectory, env });
+    service = await startService(t, { readStore: true, dataDirectory, env });
     api = new Api(service);
     const { events } = await api.read<{ events: object[] }>('/events/ending-1');
     assert.ok(accepted >= 1 && events.length >= accepted, `${accepted} answered, ${events.length} there`);
@@ -186,6 +186,7 @@ test('starting and ending', { skip: process.platform === 'linux' ? false : 'read
   await t.test('the key of tenant default is made and told once', async () => {
     const directory = temporaryDirectory(t);
     const first = await startService(t, {
+      readStore: true,
       dataDirectory: directory,
       env: { STATEFOLD_API_KEY: '', STATEFOLD_ADMIN_KEY: '' },
     });
@@ -197,6 +198,7 @@ test('starting and ending', { skip: process.platform === 'linux' ? false : 'read
     success(await new Api(first, null).get('/admin/tenants', { headers: { 'x-admin-key': adminKey } }), 200);
     await first.stop();
     const second = await startService(t, {
+      readStore: true,
       dataDirectory: directory,
       env: { STATEFOLD_API_KEY: '', STATEFOLD_ADMIN_KEY: '' },
     });
@@ -204,7 +206,7 @@ test('starting and ending', { skip: process.platform === 'linux' ? false : 'read
     success(await new Api(second, key).get('/auth/whoami'), 200);
     await second.stop();
     // A key that is chosen later works beside it.
-    const third = await startService(t, { dataDirectory: directory });
+    const third = await startService(t, { readStore: true, dataDirectory: directory });
     for (const one of [key, API_KEY]) success(await new Api(third, one).get('/auth/whoami'), 200);
     for (const file of readdirSync(directory, { recursive: true, encoding: 'utf8' })
       .map((name) => join(directory, name))

@@ -18,6 +18,7 @@ const settings = ({ url }: OtlpReceiver): Record<string, string> => ({
   OTEL_EXPORTER_OTLP_ENDPOINT: url,
   OTEL_BSP_SCHEDULE_DELAY: '50',
   OTEL_EXPORTER_OTLP_TIMEOUT: '1000',
+  READ_STORE: 'clickhouse',
   OTEL_SERVICE_NAME: 'statefold-of-a-test',
   OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
 });
@@ -167,7 +168,10 @@ test('traces', async (t) => {
 
 test('without an endpoint nothing is sent, and nobody gets a trace', async (t) => {
   const receiver = await OtlpReceiver.open(t);
-  const service = await startService(t, { env: { OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json', OTEL_SERVICE_NAME: 'x' } });
+  const service = await startService(t, {
+    readStore: true,
+    env: { OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json', OTEL_SERVICE_NAME: 'x' },
+  });
   await new Api(service).append('a-1', 'Opened', {}, {}, SAMPLED);
   await service.stop();
   assert.equal(receiver.requests, 0);

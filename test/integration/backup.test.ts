@@ -57,7 +57,7 @@ function appending(service: Service): { readonly acknowledged: Acknowledged[]; e
 test('what is restored has all that was acknowledged before the backup, in its order, and goes on', async (t) => {
   const [data, elsewhere, again] = [temporaryDirectory(t), temporaryDirectory(t), join(temporaryDirectory(t), 'data')];
   const folder = join(elsewhere, 'backup');
-  const before = await startService(t, { dataDirectory: data });
+  const before = await startService(t, { readStore: true, dataDirectory: data });
   await before.deploy('reducers', reducerOf('ledger'));
   const projectionId = await before.deploy('projections', LANES.source, {
     config: JSON.stringify({ webhook: { url: 'http://127.0.0.1:9/' } }),
@@ -84,7 +84,7 @@ test('what is restored has all that was acknowledged before the backup, in its o
   );
   for (const name of ['log/data.mdb', 'master-key'])
     assert.equal(statSync(join(again, name)).mode & 0o077, 0, `${name} is open to others`);
-  const after = await startService(t, { dataDirectory: again });
+  const after = await startService(t, { readStore: true, dataDirectory: again });
   assert.equal(await secretOf(after), endpoints);
   const lanes = new Map<string, Chain>();
   for (const [i, whole] of all.entries()) {
@@ -134,7 +134,7 @@ async function madeOnce(
   t: TestContext,
 ): Promise<{ readonly data: string; readonly folder: string; readonly elsewhere: string }> {
   const [data, elsewhere] = [temporaryDirectory(t), temporaryDirectory(t)];
-  const service = await startService(t, { dataDirectory: data });
+  const service = await startService(t, { readStore: true, dataDirectory: data });
   const answer = await service.post('/events', { aggregateId: 'a-1', eventType: 'Added', data: {} });
   assert.equal(answer.status, 201, answer.text);
   await service.stop();
@@ -175,9 +175,9 @@ test('a backup, and a restore, that can not be are refused with what to do', asy
   writeFileSync(join(bent, 'log', 'data.mdb'), log);
   await refused(settings(fresh), /is not what was backed up/, 'restore', bent);
   // Half restored, as after a kill: no service starts on it, and a whole backup can be restored over it.
-  await assert.rejects(startService(t, { dataDirectory: fresh }), /A restore into .* was cut off/);
+  await assert.rejects(startService(t, { readStore: true, dataDirectory: fresh }), /A restore into .* was cut off/);
   assert.equal((await statefold(settings(fresh), elsewhere, 'restore', folder)).code, 0);
-  const service = await startService(t, { dataDirectory: fresh });
+  const service = await startService(t, { readStore: true, dataDirectory: fresh });
   assert.equal((await eventsOf(service, 'a-1')).length, 1);
   await refused(settings(fresh), /is in use by another Statefold/, 'restore', folder);
   mkdirSync(join(elsewhere, 'empty'));

@@ -46,7 +46,7 @@ test('what alerts and dashboards ask for is there', async (t) => {
     });
   }).listen(0, '127.0.0.1');
   t.after(() => receiver.close());
-  const service = await startService(t);
+  const service = await startService(t, { readStore: true });
   await used(service, `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`);
   let scraped = '';
   const expressions = [

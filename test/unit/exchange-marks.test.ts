@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test';
 import { ExchangeMarks } from '../../src/code-host/dotnet/exchange-marks.js';
 import { silentLogger } from '../../src/core/logger.js';
 
-const EXCHANGE = { units: ['p@1', 'q@2'], through: 'a-1@7' };
+const EXCHANGE = { units: ['p@1', 'q@2'], events: ['a-1@5', 'a-1@6', 'a-1@7'] };
 
 function folder(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), 'statefold-marks-'));
@@ -23,7 +23,8 @@ test('a process that ended in an exchange is counted, also the second time; of a
   assert.equal(second.deaths('other', ['q@2']).deaths, 0);
   // It ends again before it came so far: no more is held against it than before.
   assert.equal(new ExchangeMarks(path, silentLogger).deaths('tenant', ['p@1']).deaths, 1);
-  second.begin('tenant', { ...EXCHANGE, units: ['p@1'] });
+  // Cut otherwise, it is the same work.
+  second.begin('tenant', { units: ['p@1'], events: ['a-1@6'] });
   assert.equal(new ExchangeMarks(path, silentLogger).deaths('tenant', ['p@1']).deaths, 2);
 });
 
@@ -57,13 +58,24 @@ test('a later large answer of a tenant keeps what is held against it', (t) => {
   const path = folder(t);
   new ExchangeMarks(path, silentLogger).begin('tenant', EXCHANGE);
   const marks = new ExchangeMarks(path, silentLogger);
-  marks.begin('tenant', { units: ['p@1'], through: 'a-1@3' });
+  marks.begin('tenant', { units: ['p@1'], events: ['a-1@3'] });
   marks.end('tenant');
   marks.close();
   assert.deepEqual(new ExchangeMarks(path, silentLogger).deaths('tenant', ['p@1', 'q@2']), {
     deaths: 1,
     units: ['p@1', 'q@2'],
   });
+});
+
+test('ends in different work are not held against one: the process may have been ended for anything', (t) => {
+  const path = folder(t);
+  new ExchangeMarks(path, silentLogger).begin('tenant', EXCHANGE);
+  const second = new ExchangeMarks(path, silentLogger);
+  second.begin('tenant', { ...EXCHANGE, events: ['a-1@8', 'b-1@1'] });
+  const third = new ExchangeMarks(path, silentLogger);
+  assert.equal(third.deaths('tenant', ['p@1']).deaths, 1);
+  third.begin('tenant', { ...EXCHANGE, events: ['b-1@1'] });
+  assert.equal(new ExchangeMarks(path, silentLogger).deaths('tenant', ['p@1']).deaths, 2, 'the same event again');
 });
 
 test('a file that is cut off is removed; names of tenants are no paths; nobody else reads them', (t) => {

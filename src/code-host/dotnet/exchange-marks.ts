@@ -1,16 +1,22 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from '../../core/logger.js';
+import { murmur2 } from '../../core/murmur2.js';
 
 /** What an exchange with a runner is about. */
 export interface MarkedExchange {
   /** Whose code runs in it: artefacts of reducers, revisions of projections. */
   readonly units: readonly string[];
-  /** Its last event: when that one was through, so is the exchange, however it was cut. */
-  readonly through: string;
+  /** Names of the events that it feeds, in their order; one at least. */
+  readonly events: readonly string[];
 }
 
-interface Mark extends MarkedExchange {
+interface Mark {
+  readonly units: readonly string[];
+  /** Hashes of the names of its events: one that has any of them is the same work, however it was cut. */
+  readonly events: readonly number[];
+  /** The last of them by its name: when that one was through, so is the exchange. */
+  readonly through: string;
   /** So many processes have ended in it. */
   readonly deaths: number;
   /** It is going on. */
@@ -65,8 +71,12 @@ export class ExchangeMarks {
   begin(tenantId: string, exchange: MarkedExchange): void {
     clearTimeout(this.#open.get(tenantId));
     this.#open.set(tenantId, undefined);
-    const deaths = this.#found.get(tenantId)?.deaths ?? 0;
-    this.#write(tenantId, { ...exchange, deaths, open: true });
+    const { units } = exchange;
+    const events = exchange.events.map(hashOf);
+    const found = this.#found.get(tenantId);
+    // An end in other work is no second one in what was found: whatever ended this process, it was not the same event.
+    const deaths = found !== undefined && events.some((event) => found.events.includes(event)) ? found.deaths : 0;
+    this.#write(tenantId, { units, events, through: exchange.events.at(-1) ?? '', deaths, open: true });
   }
 
   /** It was read. What follows from it has a while. */
@@ -108,9 +118,9 @@ export class ExchangeMarks {
   #read(name: string): Mark | undefined {
     try {
       const mark = JSON.parse(readFileSync(join(this.#folder, name), 'utf8')) as Partial<Mark>;
-      const { units, through, deaths, open } = mark;
-      return Array.isArray(units) && typeof through === 'string' && typeof deaths === 'number'
-        ? { units, through, deaths, open: open === true }
+      const { units, events, through, deaths, open } = mark;
+      return Array.isArray(units) && Array.isArray(events) && typeof through === 'string' && typeof deaths === 'number'
+        ? { units, events, through, deaths, open: open === true }
         : undefined;
     } catch {
       // Cut off in the middle of a write: which exchange it was is not known.
@@ -132,3 +142,5 @@ export class ExchangeMarks {
     return join(this.#folder, encodeURIComponent(tenantId));
   }
 }
+
+const hashOf = (event: string): number => murmur2(Buffer.from(event));

@@ -38,7 +38,7 @@ export function foldExchange(
   return {
     deadlineMs,
     mostBytes: mostBytesOfFolded(items, maxStateBytes),
-    through: items.at(-1)?.events.at(-1),
+    events: () => items.flatMap(({ events }) => events),
     encode: (writer, requestId) => encodeFold(writer, requestId, items),
     *supply(missing, writer) {
       const meter = new FrameMeter();
@@ -64,7 +64,7 @@ export function projectExchange(
   return {
     deadlineMs,
     mostBytes: mostBytesOfProjected(project, maxStateBytes),
-    through: project.events.at(-1),
+    events: () => project.events,
     encode: (writer, requestId) => encodeProject(writer, requestId, project),
     *supply(missing, writer) {
       const meter = new FrameMeter();

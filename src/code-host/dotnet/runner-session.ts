@@ -37,8 +37,8 @@ export interface Exchange<T> {
   readonly deadlineMs: number;
   /** Of the payload of whatever the runner may say to it; more is refused before it is read. */
   readonly mostBytes: number;
-  /** The last event in it. */
-  readonly through?: HostEvent | undefined;
+  /** What it is fed; undefined: nothing. */
+  readonly events?: () => readonly HostEvent[];
   readonly encode: (writer: FrameWriter, requestId: number) => void;
   /** Writes the states that the runner lacks; the writer stands behind the frame's head. */
   readonly supply?: (missing: Buffer, writer: FrameWriter) => Sliced<void>;
@@ -321,11 +321,11 @@ export class RunnerSession {
 
   /** What is large is told to the next process before this one works it off. */
   #mark(head: Pending): void {
-    const { through } = head.exchange;
-    if (through === undefined) return;
+    const events = head.exchange.events?.() ?? [];
+    if (events.length === 0) return;
     head.marked = true;
     const units = [...new Set(head.units.map(unitIdOf))];
-    this.#options.marks?.begin(this.#tenantId, { units, through: eventName(through) });
+    this.#options.marks?.begin(this.#tenantId, { units, events: events.map(eventName) });
   }
 
   #workedOff(head: Pending): void {
