@@ -41,6 +41,8 @@ const FIRST_DELAY_MS = 20;
 const MAX_DELAY_MS = 500;
 /** Of lines that share a record. */
 const TOGETHER = { lines: 500, bytes: 64 * 1024, aggregates: MAX_TRANSACTION_AGGREGATES };
+/** Of all that are gathered: their records are written at once, so that the log is waited for once. */
+const GATHERED = { lines: 1000, bytes: 256 * 1024 };
 /** What is refused so would be of any line: it holds for all of them. */
 const OF_ALL: ReadonlySet<string> = new Set<ErrorCode>(['UNAVAILABLE', 'QUOTA_EXCEEDED', 'RATE_LIMITED']);
 
@@ -78,8 +80,10 @@ export class BulkLane {
   #gathered = new Map<string, BulkItem[]>();
   #lines = 0;
   #bytes = 0;
-  /** The record that lines share, until it is answered: were it refused, they would be tried one by one, before all behind them. */
+  /** The records that lines share, until they are answered: were one refused, its lines would be tried one by one, before all behind them. */
   #shared: Promise<void> | undefined;
+  /** What is gathered is to go on when they are answered. */
+  #isDue = false;
   /** Lines of both kinds come: each is sent by itself, or one kind would wait for the other. */
   #mixed = false;
 
@@ -134,8 +138,7 @@ export class BulkLane {
     if (of === undefined) this.#gathered.set(aggregateId, [item]);
     else of.push(item);
     this.#bytes += item.line.length;
-    if (++this.#lines >= TOGETHER.lines || this.#bytes >= TOGETHER.bytes || this.#gathered.size >= TOGETHER.aggregates)
-      return this.flush();
+    if (++this.#lines >= GATHERED.lines || this.#bytes >= GATHERED.bytes) return this.flush();
   }
 
   /** The lines that were gathered go on: no other one is there now, or will be for a while. As of `send`, a promise is to be waited for. */
@@ -143,61 +146,88 @@ export class BulkLane {
     if (this.#shared !== undefined) return this.#shared.then(() => this.flush());
     if (this.#lines === 0) return;
     const gathered = this.#gathered;
-    const [first] = gathered.values();
-    const [item] = first ?? [];
-    if (item === undefined) return;
-    const isOne = this.#lines === 1;
     this.#gathered = new Map();
     this.#lines = this.#bytes = 0;
-    if (isOne) return this.#appendAlone(item);
+    // No aggregate is in two of them: whichever is refused, the lines of each aggregate keep their order.
+    const records = sharedRecords(gathered);
     const failed = (error: unknown): void => {
-      const items = [...gathered.values()].flat().sort((a, b) => a.slot.number - b.slot.number);
-      for (const one of items) this.#failedTogether(one, error);
+      for (const record of records) this.#failedTogether(record, error);
     };
     let home: AggregateHome | Promise<AggregateHome>;
     try {
-      home = this.#host.home(item.body.aggregateId);
+      home = this.#host.home(records[0]?.[0]?.aggregateId ?? '');
     } catch (error) {
       return failed(error);
     }
-    if (!(home instanceof Promise)) return this.#appendTogether(home, item.commandId, gathered, failed);
-    return home.then((opened) => this.#appendTogether(opened, item.commandId, gathered, failed), failed);
+    if (!(home instanceof Promise)) return void this.#share(this.#appendTogether(home, records));
+    return new Promise((sent) => {
+      const opened = home.then(
+        (here) => {
+          const answered = this.#appendTogether(here, records);
+          sent();
+          return answered;
+        },
+        (error: unknown) => (failed(error), sent()),
+      );
+      this.#share(opened);
+    });
   }
 
-  #appendTogether(
-    home: AggregateHome,
-    commandId: string,
-    gathered: ReadonlyMap<string, readonly BulkItem[]>,
-    failed: (error: unknown) => void,
-  ): void {
+  /** As `flush`, and nobody waits: behind records that are under way, with what comes until then. */
+  flushSoon(): Promise<void> | void {
+    if (this.#shared === undefined) return this.flush();
+    this.#isDue = true;
+  }
+
+  #share(answered: Promise<void>): void {
+    this.#shared = answered.then(() => {
+      this.#shared = undefined;
+      if (!this.#isDue) return;
+      this.#isDue = false;
+      void this.flush();
+    });
+  }
+
+  async #appendTogether(home: AggregateHome, records: readonly SharedRecord[]): Promise<void> {
+    for (const answered of records.map((record) => this.#appendRecord(home, record))) await answered;
+  }
+
+  #appendRecord(home: AggregateHome, record: SharedRecord): Promise<void> | void {
+    const [first] = record[0]?.items ?? [];
+    if (first === undefined) return;
+    if (record.length === 1 && record[0]?.items.length === 1) return this.#appendAt(home, first);
     const context = { correlationId: undefined, causationId: undefined, metadata: undefined };
-    const appends = Array.from(gathered, ([aggregateId, items]) => ({
+    const appends = record.map(({ aggregateId, items }) => ({
       aggregateId,
       aggregateType: undefined,
       expectedVersion: 'any' as const,
       events: items.map(eventOf),
     }));
-    const shared = home
-      .transact({ commandId, keyed: false, requestHash: EMPTY, ...context, appends })
-      .then(({ timestamp, position: last, appends: stored }) => {
+    return home.transact({ commandId: first.commandId, keyed: false, requestHash: EMPTY, ...context, appends }).then(
+      ({ timestamp, position: last, appends: stored }) => {
         const lines = appends.reduce((sum, { events }) => sum + events.length, 0);
         let position = last === undefined ? undefined : last - lines;
-        for (const { aggregateId, startVersion, eventIds } of stored)
-          (gathered.get(aggregateId) ?? []).forEach(({ slot }, i) => {
+        stored.forEach(({ aggregateId, startVersion, eventIds }, at) =>
+          record[at]?.items.forEach(({ slot }, i) => {
             if (position !== undefined) position++;
             const eventId = eventIds[i] ?? '';
             this.#host.stored(slot, { eventId, aggregateId, version: startVersion + i, timestamp, position });
-          });
+          }),
+        );
         this.#delay = 0;
         this.#ended(lines);
-      }, failed);
-    this.#shared = shared.then(() => void (this.#shared = undefined));
+      },
+      (error: unknown) => this.#failedTogether(record, error),
+    );
   }
 
   /** What is wrong with one of them must not refuse the others: each is tried by itself. */
-  #failedTogether(item: BulkItem, error: unknown): void {
-    if (error instanceof StatefoldError && !OF_ALL.has(error.code)) void this.#appendAlone(item);
-    else this.#failed(item, error);
+  #failedTogether(record: SharedRecord, error: unknown): void {
+    const isOfOne = error instanceof StatefoldError && !OF_ALL.has(error.code);
+    const items = record.flatMap((part) => part.items).sort((a, b) => a.slot.number - b.slot.number);
+    for (const item of items)
+      if (isOfOne) void this.#appendAlone(item);
+      else this.#failed(item, error);
   }
 
   #appendAlone(item: BulkItem): Promise<void> | void {
@@ -278,6 +308,28 @@ export class BulkLane {
     this.#moving = false;
     if (this.#underWay === 0 && this.#again.length + this.#behind.length > 0) void this.#move();
   }
+}
+
+/** By aggregate, the lines that go into one record. */
+type SharedRecord = readonly { readonly aggregateId: string; readonly items: readonly BulkItem[] }[];
+
+function sharedRecords(gathered: ReadonlyMap<string, readonly BulkItem[]>): SharedRecord[] {
+  const records: SharedRecord[] = [];
+  let record: { aggregateId: string; items: readonly BulkItem[] }[] = [];
+  let lines = 0;
+  let bytes = 0;
+  for (const [aggregateId, items] of gathered) {
+    if (lines >= TOGETHER.lines || bytes >= TOGETHER.bytes || record.length >= TOGETHER.aggregates) {
+      records.push(record);
+      record = [];
+      lines = bytes = 0;
+    }
+    record.push({ aggregateId, items });
+    lines += items.length;
+    for (const { line } of items) bytes += line.length;
+  }
+  records.push(record);
+  return records;
 }
 
 const away = (): StatefoldError =>

@@ -221,7 +221,7 @@ class BulkStream implements LaneHost {
   /** Lines that were gathered to share a record wait for no further ones. */
   async #flush(): Promise<void> {
     for (const lane of this.#lanes.values()) {
-      const flushed = lane.flush();
+      const flushed = lane.flushSoon();
       if (flushed !== undefined) await flushed;
     }
   }
