@@ -1,4 +1,4 @@
-import type { StatefoldError } from './errors.js';
+import { InvariantError, type StatefoldError } from './errors.js';
 
 /** What a version check may ask of the aggregate: an exact version (0: it must not exist), or a condition. */
 export type ExpectedVersion = number | 'any' | 'none' | 'exists';
@@ -194,30 +194,41 @@ export interface Fault {
 /** What clients are told of a fault. */
 export const faultForClients = ({ place: _place, ...fault }: Fault): Omit<Fault, 'place'> => fault;
 
+/** Many that follow each other have one time. */
+let lastTimestamp = { of: 0, text: new Date(0).toISOString() };
+
 /** `YYYY-MM-DDTHH:mm:ss.sssZ`. */
-export const isoTimestamp = (milliseconds: number): string => new Date(milliseconds).toISOString();
+export function isoTimestamp(milliseconds: number): string {
+  if (milliseconds !== lastTimestamp.of)
+    lastTimestamp = { of: milliseconds, text: new Date(milliseconds).toISOString() };
+  return lastTimestamp.text;
+}
 
 /** The events of a commit in their order: of a transaction one aggregate's after the other's. */
 export function* eventsOf(commit: StoredCommit): Generator<StoredEvent> {
   const { parts } = commit;
   for (let i = 0; i < (parts?.length ?? 1); i++) {
     const part = (parts === undefined ? commit : parts[i]) as AggregateCommit;
-    const { aggregateId, aggregateType, timestamp, correlationId, causationId, metadata } = part;
-    let version = part.baseVersion;
-    for (const event of part.events)
-      yield {
-        eventId: event.eventId,
-        aggregateId,
-        aggregateType,
-        eventType: event.eventType,
-        version: ++version,
-        timestamp,
-        correlationId: event.correlationId ?? correlationId,
-        causationId: event.causationId ?? causationId,
-        data: event.data,
-        metadata: event.metadata ?? metadata,
-      };
+    for (let at = 0; at < part.events.length; at++) yield eventAt(part, at);
   }
+}
+
+/** The event at the index of a commit. */
+export function eventAt(commit: AggregateCommit, index: number): StoredEvent {
+  const event = commit.events[index];
+  if (event === undefined) throw new InvariantError(`the commit at ${commit.offset} has no event ${index}`);
+  return {
+    eventId: event.eventId,
+    aggregateId: commit.aggregateId,
+    aggregateType: commit.aggregateType,
+    eventType: event.eventType,
+    version: commit.baseVersion + index + 1,
+    timestamp: commit.timestamp,
+    correlationId: event.correlationId ?? commit.correlationId,
+    causationId: event.causationId ?? commit.causationId,
+    data: event.data,
+    metadata: event.metadata ?? commit.metadata,
+  };
 }
 
 /** The commit without the parts of aggregates that were erased; undefined where nothing is left of it. */

@@ -1,6 +1,6 @@
 import { isoTimestamp } from '../core/event.js';
 import type { PositionedEvent } from './events.js';
-import { encoderOf, type RecordBytes } from './record-bytes.js';
+import { encoderOf, lineOf, type RecordBytes } from './record-bytes.js';
 
 /** Before the member by which two copies of an event may differ no more: behind it lies what an import keeps. */
 export const KEPT_FROM = ',"id":';
@@ -27,7 +27,5 @@ function encode(event: PositionedEvent, tenantId: string): Buffer {
     (causationId === undefined ? '' : `,"causationid":${JSON.stringify(causationId)}`) +
     (metadata === undefined ? '' : `,"metadata":${JSON.stringify(metadata.toString('utf8'))}`) +
     ',"data":';
-  return Buffer.concat([Buffer.from(head), data, CLOSE]);
+  return lineOf(head, data, '}');
 }
-
-const CLOSE = Buffer.from('}');

@@ -1,9 +1,9 @@
 import { isoTimestamp } from '../core/event.js';
-import { isErasure, type FeedItem, type PositionedErasure, type PositionedEvent } from './events.js';
-import { encoderOf, type RecordBytes } from './record-bytes.js';
+import { bytesOnce, isErasure, type FeedItem, type PositionedErasure, type PositionedEvent } from './events.js';
+import { encoderOf, encoderOfEach, lineOf, type RecordBytes } from './record-bytes.js';
 
 /** The bytes of an event on every channel of the feed; `data` and `metadata` are spliced as they were sent. */
-const ofEvent = encoderOf<PositionedEvent>('event', ({ position }) => position, encodeRecord);
+const ofEvent = encoderOfEach<PositionedEvent>('event', ({ position }) => position, encodeRecord);
 const ofErasure = encoderOf<PositionedErasure>('erased', ({ position }) => position, encodeErasure);
 /** The record says its type already. */
 const erasureBytes = (erasure: PositionedErasure): RecordBytes => {
@@ -11,7 +11,8 @@ const erasureBytes = (erasure: PositionedErasure): RecordBytes => {
   const { record, serverSentEvent, line } = bytes;
   return { record, message: record, serverSentEvent, line };
 };
-export const eventBytes = (item: FeedItem): RecordBytes => (isErasure(item) ? erasureBytes(item) : ofEvent(item));
+export const eventBytes = (item: FeedItem): RecordBytes =>
+  isErasure(item) ? erasureBytes(item) : bytesOnce(item, ofEvent);
 
 /** What isn't an event has a type, on every channel. */
 export const erasureRecord = ({
@@ -30,7 +31,7 @@ export const erasureRecord = ({
 });
 
 function encodeErasure(erasure: PositionedErasure): Buffer {
-  return Buffer.from(JSON.stringify(erasureRecord(erasure)));
+  return lineOf(JSON.stringify(erasureRecord(erasure)));
 }
 
 function encodeRecord(event: PositionedEvent): Buffer {
@@ -44,8 +45,6 @@ function encodeRecord(event: PositionedEvent): Buffer {
     (correlationId === undefined ? '' : `,"correlationId":${JSON.stringify(correlationId)}`) +
     (causationId === undefined ? '' : `,"causationId":${JSON.stringify(causationId)}`);
   return metadata === undefined
-    ? Buffer.concat([Buffer.from(head), data, Buffer.from(`${rest}}`)])
-    : Buffer.concat([Buffer.from(head), data, Buffer.from(`${rest},"metadata":`), metadata, CLOSE]);
+    ? lineOf(head, data, `${rest}}`)
+    : lineOf(head, data, `${rest},"metadata":`, metadata, '}');
 }
-
-const CLOSE = Buffer.from('}');

@@ -1,6 +1,14 @@
-import { eventsIn, eventsOf, MAX_COMMIT_EVENTS, type StoredCommit, type StoredEvent } from '../core/event.js';
+import {
+  eventAt,
+  eventsIn,
+  MAX_COMMIT_EVENTS,
+  type AggregateCommit,
+  type StoredCommit,
+  type StoredEvent,
+} from '../core/event.js';
 import type { Budget, FollowedFeed, Page } from './feed.js';
-import type { ErasedInput, Input, InputFeed } from './inputs.js';
+import type { CommitInput, ErasedInput, Input, InputFeed } from './inputs.js';
+import type { RecordBytes } from './record-bytes.js';
 import { Signal, type Advanced } from './signal.js';
 
 /** An event at its place among all events of its tenant. */
@@ -105,7 +113,7 @@ export class EventFeed implements FollowedFeed<FeedItem> {
       const budget = { items: end - read };
       const page = inputs.recent(read, budget) ?? (await inputs.read(read, budget));
       for (const input of page.items)
-        if (input.kind === 'commit' && input.commit.offset < end) position = lastOf(input.commit);
+        if (input.kind === 'commit' && input.commit.offset < end) position = lastOf(input);
         else if (input.kind === 'erased' && input.offset < end) position = positionOfPlace(input.offset);
       if (page.end <= read) break;
       read = Math.min(page.end, end);
@@ -166,7 +174,7 @@ function cut({ items: inputs, end }: Page<Input>, from: number, most: number): P
     }
     if (input.kind !== 'commit') continue;
     if (positionOfPlace(input.commit.offset, eventsIn(input.commit)) <= from) continue;
-    for (const event of positioned(input.commit)) {
+    for (const event of positioned(input)) {
       if (event.position < from) continue;
       if (items.push(event) >= most) return { items, end: event.position + 1 };
     }
@@ -174,27 +182,64 @@ function cut({ items: inputs, end }: Page<Input>, from: number, most: number): P
   return { items, end: Math.max(from, positionOfPlace(end)) };
 }
 
-/** The events of a commit are made once, for all who follow: so each is encoded once too. They live as long as the commit does. */
-const made = new WeakMap<StoredCommit, readonly PositionedEvent[]>();
-
-function positioned(commit: StoredCommit): readonly PositionedEvent[] {
-  let events = made.get(commit);
-  if (events === undefined) {
-    // What was erased of a transaction leaves its positions out.
-    events = (commit.parts ?? [undefined]).flatMap((part, i, parts) => {
-      let position = positionOfPlace(commit.offset, part === undefined ? 0 : (part.first ?? eventsBefore(parts, i)));
-      return Array.from(eventsOf(part ?? commit), (event) => ({ position: position++, ...event }));
-    });
-    made.set(commit, events);
-  }
-  return events;
+function positioned(input: CommitInput): readonly PositionedEvent[] {
+  const { commit } = input;
+  // What was erased of a transaction leaves its positions out.
+  return (input.positioned ??=
+    commit.parts === undefined
+      ? positionedFrom(positionOfPlace(commit.offset), commit)
+      : commit.parts.flatMap((part, i, parts) =>
+          positionedFrom(positionOfPlace(commit.offset, part.first ?? eventsBefore(parts, i)), part),
+        ));
 }
 
-const eventsBefore = (parts: readonly (StoredCommit | undefined)[], index: number): number =>
-  parts.slice(0, index).reduce((sum, part) => sum + (part === undefined ? 0 : eventsIn(part)), 0);
+const positionedFrom = (first: number, commit: AggregateCommit): PositionedEvent[] =>
+  commit.events.map((_event, i) => new EventInFeed(first + i, eventAt(commit, i)));
 
-const lastOf = (commit: StoredCommit): number =>
-  positioned(commit).at(-1)?.position ?? positionOfPlace(commit.offset, eventsIn(commit) - 1);
+/** Keeps its bytes: it is encoded for who asks first, and told to all. */
+class EventInFeed implements PositionedEvent {
+  readonly position: number;
+  readonly eventId: string;
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly eventType: string;
+  readonly version: number;
+  readonly timestamp: number;
+  readonly correlationId: string | undefined;
+  readonly causationId: string | undefined;
+  readonly data: Buffer;
+  readonly metadata: Buffer | undefined;
+  /** Out of the reach of who copies its members: a copy may be of something else. */
+  #bytes: RecordBytes | undefined;
+
+  constructor(position: number, event: StoredEvent) {
+    this.position = position;
+    this.eventId = event.eventId;
+    this.aggregateId = event.aggregateId;
+    this.aggregateType = event.aggregateType;
+    this.eventType = event.eventType;
+    this.version = event.version;
+    this.timestamp = event.timestamp;
+    this.correlationId = event.correlationId;
+    this.causationId = event.causationId;
+    this.data = event.data;
+    this.metadata = event.metadata;
+  }
+
+  bytes(encoded: (event: PositionedEvent) => RecordBytes): RecordBytes {
+    return (this.#bytes ??= encoded(this));
+  }
+}
+
+/** The bytes of an event, encoded once where it is of a feed. */
+export const bytesOnce = (event: PositionedEvent, encoded: (event: PositionedEvent) => RecordBytes): RecordBytes =>
+  event instanceof EventInFeed ? event.bytes(encoded) : encoded(event);
+
+const eventsBefore = (parts: readonly StoredCommit[], index: number): number =>
+  parts.slice(0, index).reduce((sum, part) => sum + eventsIn(part), 0);
+
+const lastOf = (input: CommitInput): number =>
+  positioned(input).at(-1)?.position ?? positionOfPlace(input.commit.offset, eventsIn(input.commit) - 1);
 
 /** Made once, so that it is encoded once. */
 const erasures = new WeakMap<ErasedInput, PositionedErasure>();

@@ -1,16 +1,24 @@
 import { eventsIn, type AggregateCommit, type StoredCommit } from '../core/event.js';
 import { isErasure, isReducerControl, type Control, type EventsBody, type ProjectionControl } from '../core/records.js';
 import { storedCommit, storedTransaction } from '../log/codec/commit-of-view.js';
+import type { PositionedEvent } from './events.js';
 import type { Feed, ItemKind } from './feed.js';
 
 /** A record of a tenant's events that counts, for those who read them one after the other. */
 export type Input =
-  | { readonly kind: 'commit'; readonly commit: StoredCommit }
+  | CommitInput
   | { readonly kind: 'control'; readonly control: ProjectionControl; readonly offset: number }
   /** The state of an aggregate changes without a commit. */
   | { readonly kind: 'release'; readonly aggregateId: string; readonly offset: number }
   /** From here on the aggregate is gone: its commits are no inputs any more, wherever they stand. */
   | ErasedInput;
+
+export interface CommitInput {
+  readonly kind: 'commit';
+  readonly commit: StoredCommit;
+  /** Its events as the feed tells them: made for who asks first, and shared by all. A map beside would cost the collector more than they do. */
+  positioned?: readonly PositionedEvent[];
+}
 
 export interface ErasedInput {
   readonly kind: 'erased';

@@ -1,8 +1,6 @@
 import type { Change } from '../core/change.js';
 import { isoTimestamp } from '../core/event.js';
-import { encoderOf } from './record-bytes.js';
-
-const NULL = Buffer.from('null');
+import { encoderOf, lineOf } from './record-bytes.js';
 
 /** The bytes of a change on every channel; `state` is spliced as the runner gave it. */
 export const notificationBytes = encoderOf<Change>(
@@ -25,7 +23,7 @@ export const snapshotBytes = encoderOf<Change>(
 export const snapshotEndBytes = encoderOf<{ readonly sequence: number }>(
   'snapshot_end',
   ({ sequence }) => sequence,
-  ({ sequence }) => Buffer.from(`{"sequence":${sequence}}`),
+  ({ sequence }) => lineOf(`{"sequence":${sequence}}`),
 );
 
 function encodeRecord(change: Change, why: string | undefined = change.cause): Buffer {
@@ -36,5 +34,5 @@ function encodeRecord(change: Change, why: string | undefined = change.cause): B
   const rest =
     `,"timestamp":"${isoTimestamp(change.timestamp)}","key":${JSON.stringify(change.key)},"version":${change.version}` +
     `,"eventId":${JSON.stringify(change.eventId)},"className":${JSON.stringify(change.className)}${cause}}`;
-  return Buffer.concat([Buffer.from(head), change.state ?? NULL, Buffer.from(rest)]);
+  return lineOf(head, change.state ?? 'null', rest);
 }

@@ -10,35 +10,61 @@ export interface RecordBytes {
   readonly line: Buffer;
 }
 
-/** An encoder of items; `type` names the record on the channels that name it, `position` is its id there, where it has one. */
+/** The texts and the bytes behind each other, as one line with its end. */
+export function lineOf(...parts: readonly (string | Buffer)[]): Buffer {
+  let length = 1;
+  for (const part of parts) length += typeof part === 'string' ? Buffer.byteLength(part) : part.length;
+  const line = Buffer.allocUnsafe(length);
+  let at = 0;
+  for (const part of parts) at += typeof part === 'string' ? line.write(part, at) : part.copy(line, at);
+  line[at] = LINE_FEED;
+  return line;
+}
+
+/** An encoder of items; `encode` gives the record as `lineOf` does; `type` names the record on the channels that name it, `position` is its id there, where it has one. */
 export function encoderOf<T extends object>(
   type: string,
   position: (item: T) => number | undefined,
   encode: (item: T) => Buffer,
 ): (item: T) => RecordBytes {
-  const encoded = new WeakMap<T, Encoded>();
-  const messageHead = Buffer.from(`{"type":"${type}",`);
+  const encoded = new WeakMap<T, RecordBytes>();
+  const once = encoderOfEach(type, position, encode);
   return (item) => {
     let bytes = encoded.get(item);
-    if (bytes === undefined) encoded.set(item, (bytes = new Encoded(type, messageHead, position(item), encode(item))));
+    if (bytes === undefined) encoded.set(item, (bytes = once(item)));
     return bytes;
   };
+}
+
+/** The same, anew with each call. */
+export function encoderOfEach<T>(
+  type: string,
+  position: (item: T) => number | undefined,
+  encode: (item: T) => Buffer,
+): (item: T) => RecordBytes {
+  const messageHead = Buffer.from(`{"type":"${type}",`);
+  return (item) => new Encoded(type, messageHead, position(item), encode(item));
 }
 
 class Encoded implements RecordBytes {
   readonly #type: string;
   readonly #messageHead: Buffer;
   readonly #position: number | undefined;
-  readonly record: Buffer;
+  readonly #encoded: Buffer;
+  #record: Buffer | undefined;
   #message: Buffer | undefined;
   #serverSentEvent: Buffer | undefined;
   #line: Buffer | undefined;
 
-  constructor(type: string, messageHead: Buffer, position: number | undefined, record: Buffer) {
+  constructor(type: string, messageHead: Buffer, position: number | undefined, encoded: Buffer) {
     this.#type = type;
     this.#messageHead = messageHead;
     this.#position = position;
-    this.record = record;
+    this.#encoded = encoded;
+  }
+
+  get record(): Buffer {
+    return (this.#record ??= this.#encoded.subarray(0, -1));
   }
 
   get message(): Buffer {
@@ -52,19 +78,21 @@ class Encoded implements RecordBytes {
   }
 
   get line(): Buffer {
-    this.#line ??= Buffer.concat([isOneLine(this.record) ? this.record : joined(this.record), LINE_END]);
-    return this.#line;
+    return (this.#line ??= joined(this.#encoded));
   }
 }
 
-const LINE_END = Buffer.from('\n');
+const LINE_FEED = 0x0a;
 
 /** White space between JSON tokens may hold line breaks; within a string none can. */
 const isOneLine = (record: Buffer): boolean => !record.includes(0x0a) && !record.includes(0x0d);
 
-function joined(record: Buffer): Buffer {
-  const line = Buffer.from(record);
-  for (const [i, byte] of line.entries()) if (byte === 0x0a || byte === 0x0d) line[i] = 0x20;
+/** What was encoded as one line, its end the only one. */
+function joined(encoded: Buffer): Buffer {
+  const end = encoded.length - 1;
+  if (encoded.indexOf(LINE_FEED) === end && !encoded.includes(0x0d)) return encoded;
+  const line = Buffer.from(encoded);
+  for (let i = 0; i < end; i++) if (line[i] === LINE_FEED || line[i] === 0x0d) line[i] = 0x20;
   return line;
 }
 

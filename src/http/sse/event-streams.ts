@@ -73,6 +73,9 @@ const SERVER_SENT_EVENTS: Format = {
   last: () => '',
 };
 const positionLine = (position: number): string => `{"type":"position","position":${position}}\n`;
+/** So many bytes of records go out at once. */
+const WRITE_BYTES = 64 * 1024;
+
 const LINES: Format = {
   contentType: NDJSON,
   head: () => '',
@@ -227,6 +230,9 @@ class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
   readonly rereads = true;
   subscription: Subscription | undefined;
   readonly #options: EventStreamOptions<T>;
+  /** Of this turn: each write is a chunk of its own, which costs more than a short record does. */
+  #unwritten: Buffer[] = [];
+  #unwrittenBytes = 0;
   #nextMark: number;
   /** What comes before the feed is being told. */
   #isBefore: boolean;
@@ -254,16 +260,16 @@ class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
   }
 
   push(item: T): boolean | 'later' {
-    const { response, followed, format, until = Infinity, memory, now } = this.#options;
+    const { followed, format, until = Infinity, memory, now } = this.#options;
     const { reached } = this;
     if (reached > until) {
       this.#finish();
       return false;
     }
     const bytes = format.bytes(followed.encode(item));
-    if (!memory.tryPush(bytes, response.writableLength, now())) return 'later';
+    if (!memory.tryPush(bytes, this.#buffered, now())) return 'later';
     if (reached === until) {
-      response.write(bytes);
+      this.#write(bytes);
       this.#finish();
       return false;
     }
@@ -271,24 +277,43 @@ class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
   }
 
   pushBefore(item: T): boolean | 'later' {
-    const { response, before, format, memory, now } = this.#options;
+    const { before, format, memory, now } = this.#options;
     if (before === undefined) throw new Error('nothing comes before the feed');
     const bytes = format.bytes(before.encode(item));
-    return memory.tryPush(bytes, response.writableLength, now()) ? this.#write(bytes) : 'later';
+    return memory.tryPush(bytes, this.#buffered, now()) ? this.#write(bytes) : 'later';
   }
 
   prefaced(upTo: number): void {
     const { response, before, format } = this.#options;
     this.#isBefore = false;
+    this.#flush();
     if (before !== undefined) response.write(format.bytes(before.end(upTo)));
   }
 
   /** False: the buffer is full with it. */
   #write(bytes: Buffer): boolean {
     const { response, limits, memory, now } = this.#options;
-    if (response.write(bytes) || response.writableLength <= limits.maxBufferedBytes) return true;
+    if (this.#unwritten.push(bytes) === 1) queueMicrotask(() => this.#flush());
+    this.#unwrittenBytes += bytes.length;
+    if (this.#unwrittenBytes < WRITE_BYTES && this.#buffered <= limits.maxBufferedBytes) return true;
+    if (this.#flush() || response.writableLength <= limits.maxBufferedBytes) return true;
     memory.fill(now());
     return false;
+  }
+
+  /** What the client has not taken, also what is on its way to the socket. */
+  get #buffered(): number {
+    return this.#options.response.writableLength + this.#unwrittenBytes;
+  }
+
+  #flush(): boolean {
+    const unwritten = this.#unwritten;
+    const [first] = unwritten;
+    if (first === undefined) return true;
+    const bytes = unwritten.length === 1 ? first : Buffer.concat(unwritten, this.#unwrittenBytes);
+    this.#unwritten = [];
+    this.#unwrittenBytes = 0;
+    return this.#options.response.write(bytes);
   }
 
   caughtUp(): void {
@@ -311,6 +336,7 @@ class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
     if (memory.full) return;
     if (now < this.#nextMark) return;
     this.#nextMark = now + this.#markEveryMs;
+    this.#flush();
     // A client that goes on from a position would lack the rest of what comes before.
     response.write(format.mark(followed.tellsPosition && !this.#isBefore ? this.reached : undefined));
   }
@@ -336,6 +362,7 @@ class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
     this.#ended = true;
     const { response, format, until = Infinity, memory, now } = this.#options;
     this.subscription?.close();
+    this.#flush();
     response.end(format.last(Math.min(this.reached, until)));
     // What a reader that stopped hasn't taken keeps the socket open: the deadline of a full buffer then ends it.
     memory.fill(now());
