@@ -49,7 +49,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const admission = new Admission(catalog, quotaOf, settings, memory, new Tickets(masterKey));
   const channels = new Channels({
     hub: parts.notifications.hub,
-    tenants: feeds,
+    feeds,
     catalog,
     admission,
     logger,
@@ -74,7 +74,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     peers,
     ...parts.deploying,
     ...parts.endpoints,
-    deliveries: parts.notifications.deliveries,
+    endpointOperations: parts.notifications.endpointOperations,
     removeTenantData: (tenant) => parts.tenancy.data.remove(tenant),
     seenIds: () => seenIds.open(),
     admission,

@@ -1,6 +1,6 @@
 import type { Catalog } from '../catalog/catalog.js';
 import { FeedHub } from '../feed/hub.js';
-import { Deliveries } from '../webhooks/deliveries.js';
+import { EndpointOperations } from '../webhooks/endpoint-operations.js';
 import { LogAttemptStore } from '../webhooks/log-attempt-store.js';
 import { LogCursorStore } from '../webhooks/log-cursor-store.js';
 import { WebhookDeliverer } from '../webhooks/webhook-deliverer.js';
@@ -15,7 +15,7 @@ import type { OpenedTenancy } from './open-tenancy.js';
 export interface OpenedNotifications {
   readonly hub: FeedHub;
   readonly webhooks: WebhookDeliverer;
-  readonly deliveries: Deliveries;
+  readonly endpointOperations: EndpointOperations;
 }
 
 export async function openNotifications(
@@ -25,7 +25,7 @@ export async function openNotifications(
   { feeds }: OpenedTenancy,
   { endpoints }: OpenedEndpoints,
 ): Promise<OpenedNotifications> {
-  const hub = new FeedHub({ tenants: feeds });
+  const hub = new FeedHub({ feeds });
   followDeletions(catalog, hub);
   const cursors = await LogCursorStore.open(log, logger);
   const attempts = await LogAttemptStore.open(log, logger, clock);
@@ -51,6 +51,6 @@ export async function openNotifications(
     await attempts.close();
     hub.close();
   });
-  const deliveries = new Deliveries({ deliverer: webhooks, feeds, store: cursors, attempts, clock });
-  return { hub, webhooks, deliveries };
+  const endpointOperations = new EndpointOperations({ deliverer: webhooks, feeds, store: cursors, attempts, clock });
+  return { hub, webhooks, endpointOperations };
 }

@@ -10,7 +10,7 @@ import type { TenantFeed, TenantFeeds } from './tenant-feeds.js';
 import { systemTimers, type Timers } from './timers.js';
 
 export interface FeedHubOptions {
-  readonly tenants: TenantFeeds;
+  readonly feeds: TenantFeeds;
   readonly timers?: Timers;
 }
 
@@ -29,33 +29,33 @@ interface FollowedTenant {
  * tenant's feeds are here again.
  */
 export class FeedHub {
-  readonly #tenants: TenantFeeds;
+  readonly #feeds: TenantFeeds;
   readonly #timers: Timers;
   readonly #followed = new Map<string, FollowedTenant>();
   #closed = false;
 
-  constructor({ tenants, timers = systemTimers }: FeedHubOptions) {
-    this.#tenants = tenants;
+  constructor({ feeds, timers = systemTimers }: FeedHubOptions) {
+    this.#feeds = feeds;
     this.#timers = timers;
     // When what the former feeds had to tell on this turn is told.
-    tenants.onActivated((tenant) => queueMicrotask(() => this.#renewed(tenant)));
+    feeds.onActivated((tenant) => queueMicrotask(() => this.#renewed(tenant)));
   }
 
   /** What pushes to `subscriber`, once it is started, what the source has from `options.from` on: history first, then live, in order, each once. */
   subscribe<T>(options: SubscriptionOptions<T>, subscriber: Subscriber<T>): Subscription {
     if (this.#closed) throw shuttingDown();
     const { tenantId } = options;
-    const tenants = this.#tenants;
+    const feeds = this.#feeds;
     const home: SubscriptionHome = {
       timers: this.#timers,
-      active: () => tenants.active(tenantId),
-      open: () => tenants.open(tenantId),
+      active: () => feeds.active(tenantId),
+      open: () => feeds.open(tenantId),
       forget: () => this.#forget(tenantId, subscription),
     };
     const subscription = new FeedSubscription(options, subscriber, home);
     let tenant = this.#followed.get(tenantId);
     if (tenant === undefined)
-      this.#followed.set(tenantId, (tenant = { subscriptions: new Set(), release: tenants.keep(tenantId) }));
+      this.#followed.set(tenantId, (tenant = { subscriptions: new Set(), release: feeds.keep(tenantId) }));
     tenant.subscriptions.add(subscription);
     return subscription;
   }

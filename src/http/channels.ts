@@ -19,7 +19,7 @@ import { StreamServer } from './websocket/stream-server.js';
 
 export interface ChannelsOptions {
   readonly hub: FeedHub;
-  readonly tenants: TenantFeeds;
+  readonly feeds: TenantFeeds;
   readonly catalog: Pick<Catalog, 'caughtUp' | 'onChange'>;
   readonly admission: Pick<Admission, 'admit' | 'authenticator' | 'connections'> &
     Partial<Pick<Admission, 'memory' | 'dues'>>;

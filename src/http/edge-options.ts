@@ -8,7 +8,7 @@ import type { EventTypes } from '../event-schemas/event-type-service.js';
 import type { Inspections } from '../inspection/inspections.js';
 import type { TenantSql } from '../read-store/tenant-sql.js';
 import type { AggregateHomes, Tenants } from '../tenancy/tenant.js';
-import type { Deliveries } from '../webhooks/deliveries.js';
+import type { EndpointOperations } from '../webhooks/endpoint-operations.js';
 import type { Endpoints } from '../webhooks/endpoints.js';
 import type { Admission } from './admission.js';
 import type { AssistantRequest } from './assistants.js';
@@ -67,7 +67,10 @@ export interface EdgeOptions {
     Endpoints,
     'list' | 'require' | 'secretOf' | 'create' | 'change' | 'remove' | 'pause' | 'resume' | 'rotate'
   >;
-  readonly deliveries: Pick<Deliveries, 'state' | 'progress' | 'attempts' | 'parked' | 'test' | 'replay' | 'resend'>;
+  readonly endpointOperations: Pick<
+    EndpointOperations,
+    'state' | 'progress' | 'attempts' | 'parked' | 'test' | 'replay' | 'resend'
+  >;
   readonly inspections: Inspections;
   readonly eventTypes: EventTypes;
   /** Resolves when this process, as the owner of the tenant's partition, knows what the catalog has. @throws NotOwnerError */

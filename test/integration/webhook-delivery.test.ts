@@ -83,7 +83,7 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
   const timers = new ManualTimers();
   const store = new MapCursorStore();
   const attempts = new MapAttemptStore();
-  const hub = new FeedHub({ tenants, timers });
+  const hub = new FeedHub({ feeds: tenants, timers });
   followDeletions(catalog, hub);
   const endpoints = new Endpoints({
     catalog,

@@ -308,7 +308,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     idleMs: settings.tenantIdleMs,
   });
   shutdown.add('notified tenants', () => feeds.close());
-  const hub = new FeedHub({ tenants: feeds });
+  const hub = new FeedHub({ feeds });
   shutdown.add('hub', () => hub.close());
   followDeletions(catalog, hub);
   const reassign = (): void => hub.reassign((tenantId) => ownership.notifiedElsewhere(tenantId));
@@ -349,7 +349,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     },
   };
   const channels = new Channels({
-    ...{ hub, tenants: feeds, catalog, admission, logger: silentLogger },
+    ...{ hub, feeds, catalog, admission, logger: silentLogger },
     drainMs: 50,
   });
   const edge = createEdge({

@@ -6,13 +6,13 @@ const none = (): never => {
 };
 
 /** Of an edge whose tenants have no webhook endpoints. */
-export const noEndpoints: Pick<EdgeOptions, 'endpoints' | 'deliveries'> = {
+export const noEndpoints: Pick<EdgeOptions, 'endpoints' | 'endpointOperations'> = {
   endpoints: {
     list: () => [],
     ...{ require: none, secretOf: none, create: none, change: none, remove: none },
     ...{ pause: none, resume: none, rotate: none },
   },
-  deliveries: {
+  endpointOperations: {
     ...{ state: none, progress: none, attempts: none, parked: none },
     ...{ test: none, replay: none, resend: none },
   },

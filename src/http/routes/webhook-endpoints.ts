@@ -3,7 +3,7 @@ import type { Catalog, EndpointSource } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_EVENT_TYPE, MAX_STATE_KEY } from '../../core/names.js';
 import type { Attempt } from '../../webhooks/attempt-store.js';
-import type { Deliveries } from '../../webhooks/deliveries.js';
+import type { EndpointOperations } from '../../webhooks/endpoint-operations.js';
 import { projectionOf, type EndpointWithUrl } from '../../webhooks/endpoint-entities.js';
 import { MAX_OWN_HEADERS, ownHeaderErrors } from '../../webhooks/own-headers.js';
 import { errorOf } from '../../webhooks/webhook-deliverer.js';
@@ -136,12 +136,12 @@ const WHAT = 'The body is invalid';
 const checkHeaders = (headers: Readonly<Record<string, string | null>> | null | undefined): void =>
   refuse(WHAT, ownHeaderErrors(headers ?? {}));
 
-type Known = Pick<RouteDependencies, 'catalog' | 'deliveries'>;
+type Known = Pick<RouteDependencies, 'catalog' | 'endpointOperations'>;
 
 const sourceJson = (source: EndpointSource): object =>
   'feed' in source ? { feed: source.feed } : { projectionId: source.projectionId };
 
-function endpointJson({ catalog, deliveries }: Known, endpoint: EndpointWithUrl): object {
+function endpointJson({ catalog, endpointOperations }: Known, endpoint: EndpointWithUrl): object {
   const { endpointId, source, keys, description, isolated, headers, ratePerSecond } = endpoint;
   const createdAt = createdAtOf(catalog, endpoint);
   return {
@@ -154,8 +154,8 @@ function endpointJson({ catalog, deliveries }: Known, endpoint: EndpointWithUrl)
     headerNames: headers?.names,
     ratePerSecond,
     createdAt,
-    state: deliveries.state(endpoint, createdAt),
-    ...deliveries.progress(endpoint),
+    state: endpointOperations.state(endpoint, createdAt),
+    ...endpointOperations.progress(endpoint),
   };
 }
 
@@ -281,9 +281,9 @@ const testEndpoint = route({
   lasting: true,
   answers: { 200: z.strictObject({ delivered: z.boolean(), ...sent }) },
   errors: ['NOT_FOUND'],
-  serve: async ({ endpoints, deliveries }, call) => {
+  serve: async ({ endpoints, endpointOperations }, call) => {
     const endpoint = endpoints.require(call.tenantId, call.parameter('id'));
-    const { messageId, outcome, at, durationMs } = await deliveries.test(endpoint);
+    const { messageId, outcome, at, durationMs } = await endpointOperations.test(endpoint);
     const refused = outcome.kind === 'delivered' ? undefined : outcome;
     call.answer(200, {
       delivered: refused === undefined,
@@ -359,10 +359,10 @@ const listAttempts = route({
   query: { status: outcomeOf, ...paging },
   answers: { 200: listOf('attempts', WebhookAttempt) },
   errors: ['NOT_FOUND'],
-  serve: async ({ endpoints, deliveries }, call) => {
+  serve: async ({ endpoints, endpointOperations }, call) => {
     const endpoint = endpoints.require(call.tenantId, call.parameter('id'));
     const { status, ...asked } = call.query();
-    const all = await deliveries.attempts(endpoint);
+    const all = await endpointOperations.attempts(endpoint);
     const { items, nextCursor } = pageBefore(
       status === undefined ? all : all.filter((attempt) => has(status, attempt)),
       ({ n }) => n,
@@ -385,9 +385,13 @@ const listParked = route({
   query: paging,
   answers: { 200: listOf('parked', ParkedMessage) },
   errors: ['NOT_FOUND'],
-  serve: ({ endpoints, deliveries }, call) => {
+  serve: ({ endpoints, endpointOperations }, call) => {
     const endpoint = endpoints.require(call.tenantId, call.parameter('id'));
-    const { items, nextCursor } = pageBefore(deliveries.parked(endpoint), ({ position }) => position, call.query());
+    const { items, nextCursor } = pageBefore(
+      endpointOperations.parked(endpoint),
+      ({ position }) => position,
+      call.query(),
+    );
     call.answer(200, {
       parked: items.map(({ position, ...letter }) => ({ ...letter, ...placeJson(endpoint, position) })),
       nextCursor,
@@ -395,7 +399,7 @@ const listParked = route({
   },
 });
 
-const rangeJson = (endpoint: EndpointWithUrl, range: Awaited<ReturnType<Deliveries['replay']>>): object => ({
+const rangeJson = (endpoint: EndpointWithUrl, range: Awaited<ReturnType<EndpointOperations['replay']>>): object => ({
   endpointId: endpoint.endpointId,
   ...range,
 });
@@ -409,9 +413,9 @@ const resendParked = route({
   summary: 'Send a message again that was given up',
   answers: { 202: Replaying },
   errors: ['CURSOR_EXPIRED', 'NOT_FOUND'],
-  serve: async ({ endpoints, deliveries }, call) => {
+  serve: async ({ endpoints, endpointOperations }, call) => {
     const endpoint = endpoints.require(call.tenantId, call.parameter('id'));
-    call.answer(202, rangeJson(endpoint, await deliveries.resend(endpoint, call.parameter('messageId'))));
+    call.answer(202, rangeJson(endpoint, await endpointOperations.resend(endpoint, call.parameter('messageId'))));
   },
 });
 
@@ -424,11 +428,11 @@ const replayEndpoint = route({
   body: json(Replay, { from: 1, to: 100 }),
   answers: { 202: Replaying },
   errors: ['CURSOR_EXPIRED', 'NOT_FOUND'],
-  serve: async ({ endpoints, deliveries }, call) => {
+  serve: async ({ endpoints, endpointOperations }, call) => {
     const endpoint = endpoints.require(call.tenantId, call.parameter('id'));
     const { from, to } = await call.body();
     if (to !== undefined && to < from) refuse(WHAT, [{ pointer: '/to', message: 'must not be less than from' }]);
-    call.answer(202, rangeJson(endpoint, await deliveries.replay(endpoint, from, to)));
+    call.answer(202, rangeJson(endpoint, await endpointOperations.replay(endpoint, from, to)));
   },
 });
 

@@ -12,7 +12,7 @@ import { checkpointId, type EndpointStatus } from './endpoint.js';
 import type { SentNow, WebhookDeliverer } from './webhook-deliverer.js';
 import { messagesOf, type Message } from './webhook-message.js';
 
-export interface DeliveriesOptions {
+export interface EndpointOperationsOptions {
   readonly deliverer: Pick<WebhookDeliverer, 'running' | 'status' | 'sendNow'>;
   readonly feeds: Pick<TenantFeeds, 'open'>;
   readonly store: CursorStore;
@@ -57,12 +57,12 @@ const RETRY_SECONDS = 5;
 const BEGIN_MS = 10_000;
 
 /** What the owners of endpoints ask of their deliveries, in the process that makes them. */
-export class Deliveries {
-  readonly #options: DeliveriesOptions;
+export class EndpointOperations {
+  readonly #options: EndpointOperationsOptions;
   /** Tests under way, by tenant. */
   readonly #tests = new Map<string, number>();
 
-  constructor(options: DeliveriesOptions) {
+  constructor(options: EndpointOperationsOptions) {
     this.#options = options;
   }
 
@@ -186,7 +186,7 @@ export class Deliveries {
     if (!running.started)
       throw new StatefoldError(
         'UNAVAILABLE',
-        'Deliveries to the endpoint are only beginning: send the request again.',
+        'EndpointOperations to the endpoint are only beginning: send the request again.',
         {
           retryAfterSeconds: 1,
         },
