@@ -12,9 +12,13 @@ export function useModal(onEscape: () => void): Modal {
   // Before the next key is pressed: it is the dialog's.
   useLayoutEffect(() => {
     const before = document.activeElement;
-    dialog.current?.showModal();
+    const shown = dialog.current;
+    shown?.showModal();
     return () => {
-      if (before instanceof HTMLElement && before.isConnected) before.focus();
+      // While it is open all else is inert, and takes no focus.
+      shown?.close();
+      if (before instanceof HTMLElement && before !== document.body && before.isConnected) before.focus();
+      else document.querySelector<HTMLElement>('main')?.focus();
     };
   }, []);
   const onCancel = (event: JSX.TargetedEvent<HTMLDialogElement>): void => {

@@ -50,7 +50,6 @@ export function Rows({
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   /** The row that Tab comes to. */
   const [current, setCurrent] = useState(0);
-  const hasFocus = useRef(false);
   /** A row that is to have the focus once it is drawn. */
   const next = useRef<number>();
   const options: VirtualizerOptions<HTMLDivElement, HTMLDivElement> = {
@@ -80,6 +79,8 @@ export function Rows({
   useLayoutEffect(() => {
     if (last >= 0) onRange?.(first, last);
   }, [first, last, count]);
+  // As it is before the rows are drawn anew: one that is taken out takes the focus with it, and tells nobody.
+  const hadFocus = scroller.current?.contains(document.activeElement) === true;
   const tabbed = shown.some(({ index }) => index === current) ? current : shown[0]?.index;
   useLayoutEffect(() => {
     const rowOf = (index: number | undefined): HTMLElement | null | undefined =>
@@ -88,9 +89,8 @@ export function Rows({
     if (asked) {
       next.current = undefined;
       asked.focus({ preventScroll: true });
-      // The row that had the focus was scrolled away: it stays in the table.
-    } else if (hasFocus.current && document.activeElement === document.body)
-      rowOf(tabbed)?.focus({ preventScroll: true });
+      // The row that had the focus is not drawn any more: it stays in the table.
+    } else if (hadFocus && document.activeElement === document.body) rowOf(tabbed)?.focus({ preventScroll: true });
   });
   const onKeyDown = (event: JSX.TargetedKeyboardEvent<HTMLDivElement>, index: number): void => {
     if (event.target !== event.currentTarget) return;
@@ -135,15 +135,11 @@ export function Rows({
                 data-index={index}
                 tabIndex={onSelect && index === tabbed ? 0 : -1}
                 style={{ gridTemplateColumns: columns, transform: `translateY(${start}px)` }}
-                onFocus={() => {
-                  hasFocus.current = true;
-                  setCurrent(index);
+                onFocus={() => setCurrent(index)}
+                onClick={({ target }) => {
+                  // A link in it goes its own way, also into another tab.
+                  if ((target as Element).closest('a, button') === null) onSelect?.(index);
                 }}
-                onBlur={({ currentTarget }) => {
-                  // It may be taken out of the document: then nobody has gone elsewhere.
-                  if (currentTarget.isConnected && document.hasFocus()) hasFocus.current = false;
-                }}
-                onClick={() => onSelect?.(index)}
                 onKeyDown={(event) => onKeyDown(event, index)}
               >
                 {cells.map((cell, n) => (

@@ -1,0 +1,84 @@
+// How one gets through the console: where the focus goes, what Back leads to, what a table keeps while it changes.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Api, newTenant, success } from '../support/api.js';
+import { needsChromium, openChromium, type Page } from '../support/chromium.js';
+import { opened } from '../support/console.js';
+import { ADMIN_KEY, startService, until } from '../support/service.js';
+
+const focused = (page: Page): Promise<string> =>
+  page.evaluate<string>(
+    "document.activeElement === document.body ? 'nothing' : document.activeElement.textContent.trim()",
+  );
+
+test('ways through the console', { skip: needsChromium }, async (t) => {
+  const service = await startService(t);
+  const browser = await openChromium(t);
+  const key = await newTenant(service, { name: 'Ways' });
+  const api = new Api(service, key);
+  for (const id of ['a-1', 'a-2']) await api.append(id, 'Made', { id });
+
+  await t.test('the focus is back on what opened a dialog, however it is closed', async (t) => {
+    const { tenantId } = await api.read<{ tenantId: string }>('/auth/whoami');
+    const page = await opened(t, browser, service, { key: ADMIN_KEY, path: `/console?tenant=${tenantId}` });
+    const dialog = page.getByRole('dialog');
+    for (const name of ['Rename', 'Set quotas', 'Suspend', 'New key']) {
+      for (const close of [
+        () => page.keyboard.press('Escape'),
+        () => dialog.getByRole('button', { name: 'Cancel' }).click(),
+      ]) {
+        await page.getByRole('button', { name, exact: true }).press('Enter');
+        await dialog.waitFor();
+        await close();
+        await dialog.waitFor({ state: 'detached' });
+        assert.equal(await focused(page), name);
+      }
+    }
+    await page.getByRole('button', { name: 'Suspend', exact: true }).focus();
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('combobox').waitFor({ state: 'detached' });
+    assert.equal(await focused(page), 'Suspend');
+  });
+
+  await t.test('a link in a table is one step, and opens another tab where that is asked for', async (t) => {
+    const page = await opened(t, browser, service, { key, path: '/console' });
+    await page.getByRole('navigation').getByRole('link', { name: 'Aggregates', exact: true }).click();
+    const link = page.getByRole('link', { name: 'a-1', exact: true });
+    await link.click();
+    await page.getByRole('heading', { name: 'a-1', level: 1 }).waitFor();
+    await page.goBack();
+    await page.getByRole('heading', { name: 'Aggregates', level: 1 }).waitFor();
+    const tab = page.context().waitForEvent('page');
+    await link.click({ modifiers: ['ControlOrMeta'] });
+    assert.match((await tab).url(), /\/console\/aggregates\/a-1$/);
+    assert.match(page.url(), /\/console\/aggregates$/);
+    await page.goBack();
+    await page.waitForURL(/\/console$/);
+  });
+
+  await t.test('a table that goes on while it has the focus keeps it', async (t) => {
+    const page = await opened(t, browser, service, { key, path: '/console/feed' });
+    /** Gives the position of the last of them. */
+    const append = async (count: number): Promise<string> => {
+      const events = Array.from({ length: count }, (_, i) => ({ eventType: 'Ticked', data: { i } }));
+      const answer = success(await api.post('/events/batch', { aggregateId: 'b-1', events }), 201);
+      return answer.headers.get('statefold-position') ?? '';
+    };
+    await append(60);
+    const rows = page.getByRole('table').getByRole('row');
+    await until(async () => (await rows.count()) > 10);
+    await rows.nth(3).click();
+    await page
+      .getByRole('table')
+      .getByText(await append(300), { exact: true })
+      .waitFor();
+    const index = (): Promise<string> =>
+      page.evaluate<string>("document.activeElement.getAttribute('data-index') ?? ''");
+    assert.match(await index(), /^\d+$/);
+    const before = Number(await index());
+    await page.keyboard.press('ArrowDown');
+    await until(async () => (await index()) === String(before + 1));
+  });
+});
