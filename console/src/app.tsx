@@ -1,8 +1,9 @@
 import { isRefused } from '@statefold/client';
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link, Route, Router, Switch, useLocation } from 'wouter-preact';
 import { decoded, useWrittenPath, useWrittenSearch } from './address';
+import { NoticesContext, type Notice } from './notices';
 import { setSingleKeys, singleKeys, useKeys } from './single-keys';
 import { AggregatePage } from './pages/aggregate';
 import { AggregateTypePage } from './pages/aggregate-type';
@@ -24,6 +25,7 @@ import { WebhookPage } from './pages/webhook';
 import { WebhooksPage } from './pages/webhooks';
 import { forgetKey, keptKey, SessionContext, signIn, type Scope, type Session } from './session';
 import { applyTheme, chosenTheme, nextTheme } from './theme';
+import { NoticeList } from './ui/notices';
 import { Palette, type Deed } from './ui/palette';
 import { Empty, Failure, Loading, Page } from './ui/parts';
 
@@ -145,6 +147,8 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
   const [hasKeys, setKeys] = useState(singleKeys);
   const all = session.kind === 'admin' ? OF_ADMIN : OF_TENANT;
   const places = all.filter((place) => isOpen(place, session));
+  const [notices, setNotices] = useState<readonly Notice[]>([]);
+  const told = useMemo(() => ({ tell: (one: Notice) => setNotices((before) => [...before, one]) }), []);
   const turn = (): void => {
     const next = nextTheme(theme);
     applyTheme(next);
@@ -177,66 +181,72 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
     if (!main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true });
   }, [path]);
   return (
-    <div class="shell">
-      <a class="skip" href="#main">
-        To the content
-      </a>
-      <nav aria-label="Pages">
-        <div class="brand">
-          <strong>Statefold</strong>
-          <span class="tenant" title={session.keyName}>
-            {session.name}
-          </span>
-        </div>
-        <ul>
-          {places.map((place) => (
-            <Tab key={place.path} place={place} />
-          ))}
-        </ul>
-        <div class="foot">
-          <button type="button" onClick={() => setPalette(true)}>
-            Commands <kbd>Ctrl K</kbd>
-          </button>
-          <button type="button" onClick={turn}>
-            Colours: {theme}
-          </button>
-          <button type="button" onClick={() => onLeave()}>
-            Sign out
-          </button>
-        </div>
-      </nav>
-      <main id="main" tabIndex={-1} ref={main}>
-        <Guarded key={path}>
-          <Switch>
-            {all.flatMap((place) => {
-              const { path: at, page: All, ones = {} } = place;
-              const guarded = (page: JSX.Element): JSX.Element =>
-                isOpen(place, session) ? page : <Closed place={place} />;
-              return [
-                <Route key={at} path={at}>
-                  {guarded(<All />)}
-                </Route>,
-                ...Object.entries(ones).map(([of, One]) => (
-                  <Route key={`${of} one`} path={`${of}/:id`}>
-                    {({ id }) => guarded(<One key={id} id={decoded(id)} />)}
-                  </Route>
-                )),
-              ];
-            })}
-            <Route>
-              <Missing kind={session.kind} path={path} />
-            </Route>
-          </Switch>
-        </Guarded>
-      </main>
-      {hasPalette && (
-        <Palette
-          deeds={deeds}
-          onClose={() => setPalette(false)}
-          onId={session.may('read') ? (id) => go(`/aggregates/${encodeURIComponent(id)}`) : undefined}
-        />
-      )}
-    </div>
+    <NoticesContext.Provider value={told}>
+      <div class="shell">
+        <a class="skip" href="#main">
+          To the content
+        </a>
+        <nav aria-label="Pages">
+          <div class="brand">
+            <strong>Statefold</strong>
+            <span class="tenant" title={session.keyName}>
+              {session.name}
+            </span>
+          </div>
+          <ul>
+            {places.map((place) => (
+              <Tab key={place.path} place={place} />
+            ))}
+          </ul>
+          <div class="foot">
+            <button type="button" onClick={() => setPalette(true)}>
+              Commands <kbd>Ctrl K</kbd>
+            </button>
+            <button type="button" onClick={turn}>
+              Colours: {theme}
+            </button>
+            <button type="button" onClick={() => onLeave()}>
+              Sign out
+            </button>
+          </div>
+        </nav>
+        <main id="main" tabIndex={-1} ref={main}>
+          <NoticeList
+            notices={notices}
+            onClose={(one) => setNotices((before) => before.filter((other) => other !== one))}
+          />
+          <Guarded key={path}>
+            <Switch>
+              {all.flatMap((place) => {
+                const { path: at, page: All, ones = {} } = place;
+                const guarded = (page: JSX.Element): JSX.Element =>
+                  isOpen(place, session) ? page : <Closed place={place} />;
+                return [
+                  <Route key={at} path={at}>
+                    {guarded(<All />)}
+                  </Route>,
+                  ...Object.entries(ones).map(([of, One]) => (
+                    <Route key={`${of} one`} path={`${of}/:id`}>
+                      {({ id }) => guarded(<One key={id} id={decoded(id)} />)}
+                    </Route>
+                  )),
+                ];
+              })}
+              <Route>
+                <Missing kind={session.kind} path={path} />
+              </Route>
+            </Switch>
+          </Guarded>
+        </main>
+        {hasPalette && (
+          <Palette
+            deeds={deeds}
+            onClose={() => setPalette(false)}
+            onId={session.may('read') ? (id) => go(`/aggregates/${encodeURIComponent(id)}`) : undefined}
+          />
+        )}
+      </div>
+    </NoticesContext.Provider>
   );
 }
 

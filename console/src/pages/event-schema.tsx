@@ -5,6 +5,7 @@ import { Link } from 'wouter-preact';
 import { useDeeds } from '../deed';
 import { parseJson } from '../exact-json';
 import type { Mark } from '../lazy/editor';
+import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { CodeBox, type Given } from '../ui/code-box';
 import { Confirm } from '../ui/dialogs';
@@ -89,6 +90,7 @@ export function EventSchema({
       path: { type: eventType },
       query: check ? { check } : {},
       body: { schema: written(text, setMarks) },
+      timeoutMs: LONG_MS,
     });
     setChecked(answer);
     return answer;
