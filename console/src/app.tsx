@@ -3,6 +3,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link, Route, Router, Switch, useLocation } from 'wouter-preact';
 import { decoded, useWrittenPath, useWrittenSearch } from './address';
+import { hasDrafts } from './drafts';
 import { NoticesContext, type Notice } from './notices';
 import { setSingleKeys, singleKeys, useKeys } from './single-keys';
 import { AggregatePage } from './pages/aggregate';
@@ -25,6 +26,7 @@ import { WebhookPage } from './pages/webhook';
 import { WebhooksPage } from './pages/webhooks';
 import { forgetKey, keptKey, SessionContext, signIn, type Scope, type Session } from './session';
 import { applyTheme, chosenTheme, nextTheme } from './theme';
+import { Confirm } from './ui/dialogs';
 import { NoticeList } from './ui/notices';
 import { Palette, type Deed } from './ui/palette';
 import { Empty, Failure, Loading, Page } from './ui/parts';
@@ -113,6 +115,13 @@ export function App(): JSX.Element {
     );
   };
   useEffect(resume, []);
+  useEffect(() => {
+    const ask = (event: BeforeUnloadEvent): void => {
+      if (hasDrafts()) event.preventDefault();
+    };
+    addEventListener('beforeunload', ask);
+    return () => removeEventListener('beforeunload', ask);
+  }, []);
   if (error !== undefined)
     return (
       <main class="alone">
@@ -147,6 +156,9 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
   const [hasKeys, setKeys] = useState(singleKeys);
   const all = session.kind === 'admin' ? OF_ADMIN : OF_TENANT;
   const places = all.filter((place) => isOpen(place, session));
+  const { drafts } = session;
+  const [isLeaving, setLeaving] = useState(false);
+  const leave = (): void => (drafts.size > 0 ? setLeaving(true) : onLeave());
   const [notices, setNotices] = useState<readonly Notice[]>([]);
   const told = useMemo(() => ({ tell: (one: Notice) => setNotices((before) => [...before, one]) }), []);
   const turn = (): void => {
@@ -161,17 +173,9 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
       name: hasKeys ? 'Turn keys without Ctrl off' : 'Turn keys without Ctrl on',
       run: () => setKeys(setSingleKeys(!hasKeys)),
     },
-    { name: 'Sign out', run: onLeave },
+    { name: 'Sign out', run: leave },
   ];
   useKeys(hasKeys ? deeds : [], hasKeys, () => setPalette(true));
-  const { drafts } = session;
-  useEffect(() => {
-    const ask = (event: BeforeUnloadEvent): void => {
-      if (drafts.size > 0) event.preventDefault();
-    };
-    addEventListener('beforeunload', ask);
-    return () => removeEventListener('beforeunload', ask);
-  }, [drafts]);
   const main = useRef<HTMLElement>(null);
   const before = useRef(path);
   useEffect(() => {
@@ -205,7 +209,7 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
             <button type="button" onClick={turn}>
               Colours: {theme}
             </button>
-            <button type="button" onClick={() => onLeave()}>
+            <button type="button" onClick={leave}>
               Sign out
             </button>
           </div>
@@ -244,6 +248,25 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
             onClose={() => setPalette(false)}
             onId={session.may('read') ? (id) => go(`/aggregates/${encodeURIComponent(id)}`) : undefined}
           />
+        )}
+        {isLeaving && (
+          <Confirm
+            title="Sign out, and lose what was written?"
+            deed="Sign out"
+            onClose={() => setLeaving(false)}
+            run={() => {
+              drafts.clear();
+              onLeave();
+              return Promise.resolve();
+            }}
+          >
+            <p>What was written in this tab and neither deployed, saved nor run is kept nowhere else.</p>
+            <ul>
+              {[...drafts].map(([of, { sources }]) => (
+                <li key={of}>{Object.keys(sources).join(', ')}</li>
+              ))}
+            </ul>
+          </Confirm>
         )}
       </div>
     </NoticesContext.Provider>

@@ -1,10 +1,10 @@
 import type { Operations, StatefoldClient } from '@statefold/client';
+import { LONG_MS } from './long';
 import customers from '../../templates/project/Customers.cs?raw';
 import events from '../../templates/project/Events.cs?raw';
 import customersFixtures from '../../templates/project/fixtures/customers.json?raw';
 import orderFixtures from '../../templates/project/fixtures/order.json?raw';
 import orderReducer from '../../templates/project/OrderReducer.cs?raw';
-import { LONG_MS } from './long';
 
 /** Paths of files with their texts. */
 export type Sources = Readonly<Record<string, string>>;
@@ -17,6 +17,10 @@ export type Deployed = Operations['uploadProjection']['answer'] | Operations['up
 export const isCode = (path: string): boolean => /\.cs$/i.test(path);
 /** As the command line has them. */
 export const isFixture = (path: string): boolean => /(^|\/)fixtures\/.*\.json$/i.test(path);
+
+/** What is uploaded of them: fixtures stay here. */
+export const codeIn = (sources: Sources): Sources =>
+  Object.fromEntries(Object.entries(sources).filter(([path]) => isCode(path)));
 
 const WAIT_SECONDS = 30;
 

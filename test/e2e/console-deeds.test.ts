@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { noJail } from '../hostile/escape-world.js';
-import { Api, newTenant } from '../support/api.js';
+import { Api, newTenant, success } from '../support/api.js';
 import { needsChromium, openChromium, type Page } from '../support/chromium.js';
-import { assertAccessible, opened } from '../support/console.js';
-import { totals } from '../support/csharp.js';
+import { assertAccessible, opened, written } from '../support/console.js';
+import { tally, totals } from '../support/csharp.js';
 import { ADMIN_KEY, AS_ADMIN, startService, until } from '../support/service.js';
+
+const EDITOR = 'Code of Totals.cs';
 
 interface Held {
   /** The request is there. */
@@ -159,6 +161,190 @@ test('deeds of the console', { skip: needsChromium || noJail }, async (t) => {
     assert.match(page.url(), /\/feed$/);
   });
 
+  await t.test(
+    'code that is chosen while other code is deployed stays what it is, and is deployed as itself',
+    async (t) => {
+      const { key, api } = await tenantOf('Two artefacts');
+      const totalsId = await api.deployProjection({ 'Totals.cs': totals() });
+      const page = await opened(t, browser, service, { key, path: '/console/code' });
+      const file = page.getByRole('button', { name: 'Totals.cs', exact: true });
+      const upload = await held(page, 'POST', /\/projections\/upload/);
+      await page.getByRole('textbox', { name: 'Code of Customers.cs' }).waitFor();
+      await page.getByRole('button', { name: 'Deploy' }).click();
+      await upload.asked;
+      await page.getByRole('combobox').selectOption(`projections ${totalsId}`);
+      await file.waitFor();
+      upload.answer();
+      await page.getByRole('status', { name: 'From pages that you left' }).getByText('is deployed as').waitFor();
+      assert.ok(page.url().endsWith(`id=${totalsId}`));
+      await file.waitFor();
+      await written(page, EDITOR, totals('Sums'));
+      await page.getByRole('button', { name: 'Deploy' }).click();
+      await page.getByRole('link', { name: 'Go to the projection' }).waitFor();
+      const { projections } = await api.read<{ projections: { id: string; discovered: { className: string }[] }[] }>(
+        '/projections',
+      );
+      assert.deepEqual(projections.map(({ id, discovered }) => [id === totalsId, discovered[0]?.className]).sort(), [
+        [false, 'Shop.Customers'],
+        [true, 'Tests.Sums'],
+      ]);
+      // Back leads to other files, and not to those that were open.
+      await page.goBack();
+      await page.getByRole('textbox', { name: 'Code of Customers.cs' }).waitFor();
+      assert.equal(await file.count(), 0);
+    },
+  );
+
+  await t.test('what is written during a deploy stays, and what was changed is discarded', async (t) => {
+    const { key } = await tenantOf('Writer');
+    const page = await opened(t, browser, service, { key, path: '/console/code' });
+    const label = 'Code of Customers.cs';
+    const discard = page.getByRole('button', { name: 'Discard what was changed' });
+    await written(page, label, '// nothing');
+    await discard.click();
+    await page.getByRole('textbox', { name: label }).getByText('class Customers').waitFor();
+    assert.equal(await discard.count(), 0);
+    const upload = await held(page, 'POST', /\/projections\/upload/);
+    await page.getByRole('button', { name: 'Deploy' }).click();
+    await upload.asked;
+    await written(page, label, '// written meanwhile');
+    upload.answer();
+    await page.waitForURL(/&id=/);
+    await page.getByRole('link', { name: 'Go to the projection' }).click();
+    await page.getByRole('link', { name: 'Change the code' }).click();
+    await page.getByText('// written meanwhile').waitFor();
+    await discard.click();
+    await page.getByRole('textbox', { name: label }).getByText('class Customers').waitFor();
+  });
+
+  await t.test('a revision that others deployed meanwhile is shown before it is replaced', async (t) => {
+    const { key, api } = await tenantOf('Colleagues');
+    await api.append('a-1', 'Added', { key: 'k', n: 1 });
+    const projectionId = await api.deployProjection({ 'Totals.cs': totals() });
+    const path = `/console/code?kind=projections&id=${projectionId}`;
+    const page = await opened(t, browser, service, { key, path });
+    const deploy = page.getByRole('button', { name: 'Deploy', exact: true });
+    const revisions = async (): Promise<number> =>
+      (await api.read<{ revisions: unknown[] }>(`/projections/${projectionId}/revisions`)).revisions.length;
+    await written(page, EDITOR, totals('Totals', 3));
+    await api.deployProjection({ 'Totals.cs': totals('Totals', 2) }, { projectionId });
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    await page.goBack();
+    await deploy.click();
+    await page.getByRole('alert').getByText('Revision 2 was deployed').waitFor();
+    const difference = page.getByRole('region', { name: 'Totals.cs, theirs to mine' });
+    assert.match(await difference.locator('.removed').innerText(), /n \* 2/);
+    assert.match(await difference.locator('.added').innerText(), /n \* 3/);
+    await assertAccessible(page);
+    assert.equal(await revisions(), 2);
+    await page.getByRole('button', { name: 'Deploy mine all the same' }).click();
+    await page.getByRole('link', { name: 'Go to the projection' }).waitFor();
+    assert.equal(await revisions(), 3);
+    await written(page, EDITOR, totals('Totals', 5));
+    await api.deployProjection({ 'Totals.cs': totals('Totals', 4) }, { projectionId });
+    await deploy.click();
+    await page.getByRole('button', { name: 'Discard mine, and take theirs' }).click();
+    await page.getByRole('textbox', { name: EDITOR }).getByText('n * 4').waitFor();
+    // A comparison has an address.
+    await page.goto(`${service.url}/console/projections/${projectionId}?compared=3`);
+    await page.getByRole('region', { name: 'Totals.cs, revision 2 to 3' }).waitFor();
+    await page.getByRole('button', { name: 'What changed in 2' }).click();
+    await page.waitForURL(/compared=2$/);
+  });
+
+  await t.test('a reducer that others bound meanwhile is shown before its type is taken from it', async (t) => {
+    const { key, api } = await tenantOf('Reducers');
+    await api.append('trip-1', 'Landed');
+    const id = await api.deployReducer({ 'Tally.cs': tally('trip') });
+    const page = await opened(t, browser, service, { key, path: `/console/code?kind=reducers&id=${id}` });
+    await written(page, 'Code of Tally.cs', tally('trip', 3));
+    const theirs = await api.deployReducer({ 'Tally.cs': tally('trip', 2) });
+    await page.getByRole('button', { name: 'Deploy', exact: true }).click();
+    await page.getByRole('alert').getByText('Another reducer of trip was deployed').waitFor();
+    await page.getByRole('button', { name: 'Discard mine, and take theirs' }).click();
+    await page.waitForURL(new RegExp(`id=${theirs}$`));
+    await written(page, 'Code of Tally.cs', tally('trip', 4));
+    await page.getByRole('button', { name: 'Deploy', exact: true }).click();
+    await page.getByText('The reducer is compiled, and bound.').waitFor();
+  });
+
+  await t.test('a schema that others put meanwhile is shown before it is replaced', async (t) => {
+    const { key, api } = await tenantOf('Schemas');
+    const page = await opened(t, browser, service, { key, path: '/console/event-types/Landed' });
+    const label = 'JSON Schema of Landed';
+    const save = page.getByRole('button', { name: 'Save', exact: true });
+    const stored = async (): Promise<unknown> => (await api.read<{ schema: unknown }>('/event-types/Landed')).schema;
+    const changed = page.getByRole('alert').getByText('Somebody has changed the schema');
+    await written(page, label, '{ "title": "mine" }');
+    await page.getByRole('link', { name: 'Overview' }).click();
+    success(await api.put('/event-types/Landed', { schema: { title: 'theirs' } }), 200);
+    await page.goBack();
+    await changed.waitFor();
+    await save.click();
+    await save.and(page.locator(':enabled')).waitFor();
+    assert.deepEqual(await stored(), { title: 'theirs' });
+    await page.getByRole('region', { name: 'schema.json, theirs to mine' }).getByText('"mine"').waitFor();
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Save mine in its place' }).click();
+    await page.getByText('Version 2 of the schema holds').waitFor();
+    assert.deepEqual(await stored(), { title: 'mine' });
+    await changed.waitFor({ state: 'detached' });
+
+    // Between two looks of the page.
+    await page.clock.install();
+    await written(page, label, '{ "title": "mine again" }');
+    success(await api.put('/event-types/Landed', { schema: { title: 'theirs again' } }), 200);
+    await save.click();
+    await changed.waitFor();
+    assert.deepEqual(await stored(), { title: 'theirs again' });
+    await page.getByRole('button', { name: 'Take theirs' }).click();
+    await page.getByText('"theirs again"').waitFor();
+  });
+
+  await t.test('what was written outlasts the key, is no other tenant’s, and is asked about at Sign out', async (t) => {
+    const { key, api, id } = await tenantOf('Drafts');
+    const others = await tenantOf('Others');
+    const made = (await service.post(`/admin/tenants/${id}/keys`, {}, AS_ADMIN)).json<{
+      apiKey: string;
+      keyId: string;
+    }>();
+    // Statements are refused without a read store, and kept all the same.
+    const page = await opened(t, browser, service, { key: made.apiKey, path: '/console/code', refusals: [501, 503] });
+    const label = 'Code of Customers.cs';
+    const signIn = async (by: string): Promise<void> => {
+      await page.getByLabel('Key of a tenant').fill(by);
+      await page.getByRole('button', { name: 'Sign in' }).click();
+    };
+    await written(page, label, '// my work');
+    await page.getByRole('link', { name: 'SQL' }).click();
+    await written(page, 'Statement', 'SELECT 1 AS mine');
+    await page.getByRole('link', { name: 'Code', exact: true }).click();
+    await page.getByText('// my work').waitFor();
+    success(await service.request('DELETE', `/admin/tenants/${id}/keys/${made.keyId}`, AS_ADMIN), 204);
+    await page.getByRole('button', { name: 'Check' }).click();
+    await page.getByRole('alert').getByText('it was revoked').waitFor();
+    await signIn(others.key);
+    await page.getByRole('textbox', { name: label }).getByText('class Customers').waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await signIn(key);
+    await page.getByText('// my work').waitFor();
+    await page.getByRole('link', { name: 'SQL' }).click();
+    await page.getByText('SELECT 1 AS mine').waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    const asked = page.getByRole('dialog', { name: 'Sign out, and lose what was written?' });
+    await asked.getByText('Customers.cs').waitFor();
+    await assertAccessible(page);
+    await asked.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText('SELECT 1 AS mine').waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await asked.getByRole('button', { name: 'Sign out' }).click();
+    await signIn(key);
+    await page.getByRole('link', { name: 'Code', exact: true }).click();
+    await page.getByRole('textbox', { name: label }).getByText('class Customers').waitFor();
+    assert.ok(api.key);
+  });
+
   await t.test('a verification may take as long as the service lets it', async (t) => {
     const { key, api } = await tenantOf('Patient');
     await api.append('a-1', 'Added', { key: 'k', n: 5 });
@@ -172,6 +358,17 @@ test('deeds of the console', { skip: needsChromium || noJail }, async (t) => {
     await page.clock.fastForward(85_000);
     verification.answer();
     await page.getByRole('region', { name: 'Verification' }).getByText('all as stored').waitFor();
+  });
+
+  await t.test('a fixture that is no JSON is marked where it is none', async (t) => {
+    const { key } = await tenantOf('Fixtures');
+    const page = await opened(t, browser, service, { key, path: '/console/code', refusals: [400] });
+    const file = 'fixtures/customers.json';
+    await page.getByRole('button', { name: file, exact: true }).click();
+    await written(page, `Code of ${file}`, '[\n  { "name": }\n]');
+    await page.getByRole('button', { name: 'Run fixtures' }).click();
+    await page.getByRole('button', { name: `${file}:2`, exact: true }).waitFor();
+    await page.locator('.cm-lintRange-error').first().waitFor();
   });
 });
 
