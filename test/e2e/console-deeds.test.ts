@@ -112,14 +112,18 @@ test('deeds of the console', { skip: needsChromium || noJail }, async (t) => {
 
   await t.test('a tenant whose answer was lost is found, and not made twice', async (t) => {
     const page = await opened(t, browser, service, { key: ADMIN_KEY, breaks: true });
+    let attempts = 0;
     await page.route(/\/admin\/tenants$/, async (route) => {
       if (route.request().method() !== 'POST') return route.fallback();
-      await route.fetch();
+      attempts++;
+      if (attempts > 1) await route.fetch();
       return route.abort('internetdisconnected');
     });
     await page.getByRole('button', { name: 'New tenant' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Lost');
     await page.keyboard.press('Enter');
+    await page.getByRole('alert').getByText('is not known yet').waitFor();
+    await page.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('dialog', { name: 'The tenant was made' }).waitFor();
     await assertAccessible(page);
     await page.getByRole('button', { name: 'Go to the tenant' }).click();
@@ -231,8 +235,11 @@ test('deeds of the console', { skip: needsChromium || noJail }, async (t) => {
     await page.getByRole('link', { name: 'Overview' }).click();
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     await page.goBack();
-    await deploy.click();
-    await page.getByRole('alert').getByText('Revision 2 was deployed').waitFor();
+    const told = page.getByRole('alert').getByText('Revision 2 was deployed');
+    await told.waitFor();
+    await Promise.all([page.waitForRequest(/\/revisions$/), deploy.click()]);
+    await deploy.and(page.locator(':enabled')).waitFor();
+    await told.waitFor();
     const difference = page.getByRole('region', { name: 'Totals.cs, theirs to mine' });
     assert.match(await difference.locator('.removed').innerText(), /n \* 2/);
     assert.match(await difference.locator('.added').innerText(), /n \* 3/);

@@ -94,7 +94,8 @@ function Form({
   onCancel,
 }: {
   readonly onMade: (made: Made) => void;
-  readonly onUnanswered: (found: Unanswered) => void;
+  /** Undefined: it was not found, or not looked for, by now. */
+  readonly onUnanswered: (found: Unanswered | undefined) => void;
   readonly onCancel: () => void;
 }): JSX.Element {
   const { client } = useSession();
@@ -135,7 +136,10 @@ function Form({
           ({ name: known }) => isOurs || known === body.name,
           () => false,
         );
-        if (!isThere) throw error;
+        if (!isThere) {
+          onUnanswered(undefined);
+          throw error;
+        }
         onUnanswered({ id: tenantId, error, hasQuotas: Object.keys(changedQuotas(quotaTexts)).length > 0 });
         return undefined;
       }
@@ -171,7 +175,15 @@ function Form({
           <QuotaFields texts={quotaTexts} onChange={setQuotaTexts} />
         </div>
       </details>
-      {error !== undefined && <Failure error={error} />}
+      {error !== undefined && (
+        <Failure error={error}>
+          {isUnanswered(error) && (
+            <p>
+              Whether the tenant was made is not known yet. Create asks for the same one again, and makes no second.
+            </p>
+          )}
+        </Failure>
+      )}
       <div class="buttons">
         <button type="submit" class="primary" disabled={busy !== undefined}>
           Create

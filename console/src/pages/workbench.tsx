@@ -105,6 +105,20 @@ export function Workbench({
     jump.current = undefined;
     if (to?.line) editor.current?.goTo(to.line, to.column ?? undefined);
   }, [shown]);
+  /** Undefined: a deploy takes nothing of anybody's away, as far as the key lets it be seen. */
+  const othersSince = async (mine: Sources): Promise<Outcome | undefined> => {
+    if (id === undefined || base.current === undefined || !session.may('read')) return undefined;
+    const changed = await changedMeanwhile(client, { kind, id, base: base.current, mine });
+    return changed && { of: 'changed', changed, mine };
+  };
+  useEffect(() => {
+    // What was begun a while ago: told at once. Where it can't be asked now, Deploy asks again.
+    if (hasDraft)
+      othersSince(given).then(
+        (changed) => changed && setOutcome((before) => before ?? changed),
+        () => undefined,
+      );
+  }, []);
   const add = (event: Event): void => {
     event.preventDefault();
     const name = newName.trim();
@@ -158,10 +172,8 @@ export function Workbench({
     Deploy: async () => {
       const sent = { ...latest.current };
       const mayRead = session.may('read');
-      if (id !== undefined && base.current !== undefined && mayRead) {
-        const changed = await changedMeanwhile(client, { kind, id, base: base.current, mine: sent });
-        if (changed !== undefined) return { of: 'changed', changed, mine: sent };
-      }
+      const changed = await othersSince(sent);
+      if (changed !== undefined) return changed;
       const answer = await deploy(client, kind, sent, kind === 'projections' ? id : undefined);
       const isCompiled = answer.status !== 'failed';
       const of = 'projectionId' in answer ? answer.projectionId : answer.reducerId;
