@@ -1,6 +1,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useCallback, useContext, useMemo, useRef, useState } from 'preact/hooks';
 import { HoldContext, useDeeds } from '../deed';
+import { useShown } from '../shown';
 import { useModal } from './modal';
 import { Command, Failure } from './parts';
 
@@ -81,12 +82,15 @@ export const Confirm = ({ title, ...asked }: Asked & { readonly title: string })
 function ConfirmForm({ deed, typed, onClose, run, children }: Asked): JSX.Element {
   const [text, setText] = useState('');
   const { busy, error, run: act } = useDeeds();
+  const isShown = useShown();
   const go = (event: Event): void => {
     event.preventDefault();
     act(deed, async () => {
       const told = await run();
+      // Before it closes: who sees it close has not left the page.
+      const isLeft = !isShown();
       onClose();
-      return typeof told === 'string' ? told : undefined;
+      return isLeft && typeof told === 'string' ? told : undefined;
     });
   };
   return (
