@@ -51,6 +51,7 @@ const ON_ANY_LOG = [
   'client-endpoints',
   'client',
   'console-code',
+  'console-deeds',
   'console-edges',
   'console-operations',
   'console-owner',

@@ -1,8 +1,10 @@
 import { isRefused } from '@statefold/client';
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link, Route, Router, Switch, useLocation } from 'wouter-preact';
 import { decoded, useWrittenPath, useWrittenSearch } from './address';
+import { hasDrafts } from './drafts';
+import { NoticesContext, type Notice } from './notices';
 import { setSingleKeys, singleKeys, useKeys } from './single-keys';
 import { AggregatePage } from './pages/aggregate';
 import { AggregateTypePage } from './pages/aggregate-type';
@@ -24,6 +26,8 @@ import { WebhookPage } from './pages/webhook';
 import { WebhooksPage } from './pages/webhooks';
 import { forgetKey, keptKey, SessionContext, signIn, type Scope, type Session } from './session';
 import { applyTheme, chosenTheme, nextTheme } from './theme';
+import { Confirm } from './ui/dialogs';
+import { NoticeList } from './ui/notices';
 import { Palette, type Deed } from './ui/palette';
 import { Empty, Failure, Loading, Page } from './ui/parts';
 
@@ -111,6 +115,13 @@ export function App(): JSX.Element {
     );
   };
   useEffect(resume, []);
+  useEffect(() => {
+    const ask = (event: BeforeUnloadEvent): void => {
+      if (hasDrafts()) event.preventDefault();
+    };
+    addEventListener('beforeunload', ask);
+    return () => removeEventListener('beforeunload', ask);
+  }, []);
   if (error !== undefined)
     return (
       <main class="alone">
@@ -145,6 +156,11 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
   const [hasKeys, setKeys] = useState(singleKeys);
   const all = session.kind === 'admin' ? OF_ADMIN : OF_TENANT;
   const places = all.filter((place) => isOpen(place, session));
+  const { drafts } = session;
+  const [isLeaving, setLeaving] = useState(false);
+  const leave = (): void => (drafts.size > 0 ? setLeaving(true) : onLeave());
+  const [notices, setNotices] = useState<readonly Notice[]>([]);
+  const told = useMemo(() => ({ tell: (one: Notice) => setNotices((before) => [...before, one]) }), []);
   const turn = (): void => {
     const next = nextTheme(theme);
     applyTheme(next);
@@ -157,17 +173,9 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
       name: hasKeys ? 'Turn keys without Ctrl off' : 'Turn keys without Ctrl on',
       run: () => setKeys(setSingleKeys(!hasKeys)),
     },
-    { name: 'Sign out', run: onLeave },
+    { name: 'Sign out', run: leave },
   ];
   useKeys(hasKeys ? deeds : [], hasKeys, () => setPalette(true));
-  const { drafts } = session;
-  useEffect(() => {
-    const ask = (event: BeforeUnloadEvent): void => {
-      if (drafts.size > 0) event.preventDefault();
-    };
-    addEventListener('beforeunload', ask);
-    return () => removeEventListener('beforeunload', ask);
-  }, [drafts]);
   const main = useRef<HTMLElement>(null);
   const before = useRef(path);
   useEffect(() => {
@@ -177,66 +185,91 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
     if (!main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true });
   }, [path]);
   return (
-    <div class="shell">
-      <a class="skip" href="#main">
-        To the content
-      </a>
-      <nav aria-label="Pages">
-        <div class="brand">
-          <strong>Statefold</strong>
-          <span class="tenant" title={session.keyName}>
-            {session.name}
-          </span>
-        </div>
-        <ul>
-          {places.map((place) => (
-            <Tab key={place.path} place={place} />
-          ))}
-        </ul>
-        <div class="foot">
-          <button type="button" onClick={() => setPalette(true)}>
-            Commands <kbd>Ctrl K</kbd>
-          </button>
-          <button type="button" onClick={turn}>
-            Colours: {theme}
-          </button>
-          <button type="button" onClick={() => onLeave()}>
-            Sign out
-          </button>
-        </div>
-      </nav>
-      <main id="main" tabIndex={-1} ref={main}>
-        <Guarded key={path}>
-          <Switch>
-            {all.flatMap((place) => {
-              const { path: at, page: All, ones = {} } = place;
-              const guarded = (page: JSX.Element): JSX.Element =>
-                isOpen(place, session) ? page : <Closed place={place} />;
-              return [
-                <Route key={at} path={at}>
-                  {guarded(<All />)}
-                </Route>,
-                ...Object.entries(ones).map(([of, One]) => (
-                  <Route key={`${of} one`} path={`${of}/:id`}>
-                    {({ id }) => guarded(<One key={id} id={decoded(id)} />)}
-                  </Route>
-                )),
-              ];
-            })}
-            <Route>
-              <Missing kind={session.kind} path={path} />
-            </Route>
-          </Switch>
-        </Guarded>
-      </main>
-      {hasPalette && (
-        <Palette
-          deeds={deeds}
-          onClose={() => setPalette(false)}
-          onId={session.may('read') ? (id) => go(`/aggregates/${encodeURIComponent(id)}`) : undefined}
-        />
-      )}
-    </div>
+    <NoticesContext.Provider value={told}>
+      <div class="shell">
+        <a class="skip" href="#main">
+          To the content
+        </a>
+        <nav aria-label="Pages">
+          <div class="brand">
+            <strong>Statefold</strong>
+            <span class="tenant" title={session.keyName}>
+              {session.name}
+            </span>
+          </div>
+          <ul>
+            {places.map((place) => (
+              <Tab key={place.path} place={place} />
+            ))}
+          </ul>
+          <div class="foot">
+            <button type="button" onClick={() => setPalette(true)}>
+              Commands <kbd>Ctrl K</kbd>
+            </button>
+            <button type="button" onClick={turn}>
+              Colours: {theme}
+            </button>
+            <button type="button" onClick={leave}>
+              Sign out
+            </button>
+          </div>
+        </nav>
+        <main id="main" tabIndex={-1} ref={main}>
+          <NoticeList
+            notices={notices}
+            onClose={(one) => setNotices((before) => before.filter((other) => other !== one))}
+          />
+          <Guarded key={path}>
+            <Switch>
+              {all.flatMap((place) => {
+                const { path: at, page: All, ones = {} } = place;
+                const guarded = (page: JSX.Element): JSX.Element =>
+                  isOpen(place, session) ? page : <Closed place={place} />;
+                return [
+                  <Route key={at} path={at}>
+                    {guarded(<All />)}
+                  </Route>,
+                  ...Object.entries(ones).map(([of, One]) => (
+                    <Route key={`${of} one`} path={`${of}/:id`}>
+                      {({ id }) => guarded(<One key={id} id={decoded(id)} />)}
+                    </Route>
+                  )),
+                ];
+              })}
+              <Route>
+                <Missing kind={session.kind} path={path} />
+              </Route>
+            </Switch>
+          </Guarded>
+        </main>
+        {hasPalette && (
+          <Palette
+            deeds={deeds}
+            onClose={() => setPalette(false)}
+            onId={session.may('read') ? (id) => go(`/aggregates/${encodeURIComponent(id)}`) : undefined}
+          />
+        )}
+        {isLeaving && (
+          <Confirm
+            title="Sign out, and lose what was written?"
+            deed="Sign out"
+            onClose={() => setLeaving(false)}
+            run={() => {
+              drafts.clear();
+              onLeave();
+              return Promise.resolve();
+            }}
+          >
+            <p>What was written in this tab and neither deployed, saved nor run is kept nowhere else.</p>
+            <ul>
+              {[...drafts].map(([of, { sources }]) => (
+                <li key={of}>{Object.keys(sources).join(', ')}</li>
+              ))}
+            </ul>
+          </Confirm>
+        )}
+      </div>
+    </NoticesContext.Provider>
   );
 }
 

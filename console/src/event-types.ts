@@ -1,10 +1,12 @@
-import type { Operations, StatefoldClient } from '@statefold/client';
+import { isRefused, type Operations, type StatefoldClient } from '@statefold/client';
 import { allPages } from './pages-of';
 
-type EventType = Operations['listEventTypes']['answer']['eventTypes'][number];
+type Listed = Operations['listEventTypes']['answer']['eventTypes'][number];
+/** One of them, with its schema. */
+export type EventType = Operations['getEventType']['answer'];
 
 export interface EventTypes {
-  readonly eventTypes: readonly EventType[];
+  readonly eventTypes: readonly Listed[];
   /** Of types that are not counted one by one. */
   readonly otherEvents: number;
 }
@@ -18,4 +20,14 @@ export async function eventTypesOf(client: StatefoldClient, signal: AbortSignal)
     return { items: page.eventTypes, nextCursor: page.nextCursor };
   });
   return { eventTypes, otherEvents };
+}
+
+/** A schema may be there before the first event, and a page before both. @throws ClientError */
+export async function eventTypeOf(client: StatefoldClient, name: string, signal?: AbortSignal): Promise<EventType> {
+  try {
+    return await client.request('getEventType', { path: { type: name }, signal });
+  } catch (error) {
+    if (isRefused(error, 'NOT_FOUND')) return { eventType: name, aggregateTypes: [], events: 0 };
+    throw error;
+  }
 }

@@ -1,8 +1,8 @@
 import { isRefused, StatefoldClient, type Operations } from '@statefold/client';
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
+import { draftsOf, type Drafts } from './drafts';
 import { parseJson } from './exact-json';
-import type { Sources } from './sources';
 
 export type Scope = Operations['whoami']['answer']['scopes'][number];
 
@@ -13,8 +13,7 @@ export interface Session {
   /** Of the tenant, or of the service for its owner. */
   readonly name: string;
   readonly keyName: string | undefined;
-  /** Code and schemas that were written and not deployed, by what they are of. */
-  readonly drafts: Map<string, Sources>;
+  readonly drafts: Drafts;
   /** The key allows it. */
   may(scope: Scope): boolean;
 }
@@ -71,13 +70,22 @@ export async function signIn(
   const asAdmin = async (): Promise<Session> => {
     const client = new StatefoldClient({ ...options, adminKey: key });
     await client.request('listTenants', { query: { limit: 1 } });
-    return begun({ kind: 'admin', client, name: 'Service', keyName: 'admin key', drafts: new Map(), may: () => false });
+    return begun({
+      kind: 'admin',
+      client,
+      name: 'Service',
+      keyName: 'admin key',
+      drafts: draftsOf('admin'),
+      may: () => false,
+    });
   };
   if (kind === 'admin') return asAdmin();
   const client = new StatefoldClient({ ...options, apiKey: key });
   try {
-    const { name, keyName, scopes } = await client.request('whoami');
-    return begun({ kind: 'tenant', client, name, keyName, drafts: new Map(), may: (scope) => scopes.includes(scope) });
+    const { tenantId, createdAt, name, keyName, scopes } = await client.request('whoami');
+    // A tenant that is made under the id of a deleted one is another tenant.
+    const drafts = draftsOf(`tenant ${tenantId} ${createdAt}`);
+    return begun({ kind: 'tenant', client, name, keyName, drafts, may: (scope) => scopes.includes(scope) });
   } catch (error) {
     if (!isRefused(error, 'UNAUTHENTICATED') || kind === 'tenant') throw error;
     return asAdmin();

@@ -20,7 +20,8 @@ export function useKeys(deeds: readonly Deed[], hasSearch: boolean, onPalette: (
     const onKeyDown = (event: KeyboardEvent): void => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
         event.preventDefault();
-        onPalette();
+        // A dialog that is open asks for an answer first.
+        if (document.querySelector('dialog[open]') === null) onPalette();
         return;
       }
       // Within a shadow tree, where the editor is, too.

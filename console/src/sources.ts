@@ -1,4 +1,5 @@
 import type { Operations, StatefoldClient } from '@statefold/client';
+import { LONG_MS } from './long';
 import customers from '../../templates/project/Customers.cs?raw';
 import events from '../../templates/project/Events.cs?raw';
 import customersFixtures from '../../templates/project/fixtures/customers.json?raw';
@@ -17,9 +18,11 @@ export const isCode = (path: string): boolean => /\.cs$/i.test(path);
 /** As the command line has them. */
 export const isFixture = (path: string): boolean => /(^|\/)fixtures\/.*\.json$/i.test(path);
 
+/** What is uploaded of them: fixtures stay here. */
+export const codeIn = (sources: Sources): Sources =>
+  Object.fromEntries(Object.entries(sources).filter(([path]) => isCode(path)));
+
 const WAIT_SECONDS = 30;
-/** Of a compilation, or a dry run, which the service ends itself. */
-const TIMEOUT_MS = 120_000;
 
 const named = (text: string): string => text.replaceAll('__Name__', 'Shop');
 /** Those of `statefold new`. */
@@ -51,14 +54,14 @@ export const check = (
   projectionId: string | undefined,
 ): Promise<Check> =>
   kind === 'reducers'
-    ? client.request('checkReducer', { body: form(sources), timeoutMs: TIMEOUT_MS })
-    : client.request('checkProjection', { body: form(sources, { projectionId }), timeoutMs: TIMEOUT_MS });
+    ? client.request('checkReducer', { body: form(sources), timeoutMs: LONG_MS })
+    : client.request('checkProjection', { body: form(sources, { projectionId }), timeoutMs: LONG_MS });
 
 /** What the code makes of the fixtures beside it. @throws ClientError */
 export const runFixtures = (client: StatefoldClient, sources: Sources): Promise<FixturesRun> => {
   const body = form(sources);
   for (const [path, text] of Object.entries(sources)) if (isFixture(path)) body.append('file', new Blob([text]), path);
-  return client.request('runFixtures', { body, timeoutMs: TIMEOUT_MS });
+  return client.request('runFixtures', { body, timeoutMs: LONG_MS });
 };
 
 /** What the code would make of the stored history. @throws ClientError */
@@ -69,8 +72,8 @@ export const dryRun = (
   projectionId: string | undefined,
 ): Promise<DryRun> =>
   kind === 'reducers'
-    ? client.request('dryRunReducers', { body: form(sources), timeoutMs: TIMEOUT_MS })
-    : client.request('dryRunProjection', { body: form(sources, { projectionId }), timeoutMs: TIMEOUT_MS });
+    ? client.request('dryRunReducers', { body: form(sources), timeoutMs: LONG_MS })
+    : client.request('dryRunProjection', { body: form(sources, { projectionId }), timeoutMs: LONG_MS });
 
 /** Uploads, and waits until it is compiled and, of a projection, live. @throws ClientError */
 export const deploy = (
@@ -81,8 +84,8 @@ export const deploy = (
 ): Promise<Deployed> => {
   const query = { waitSeconds: WAIT_SECONDS };
   return kind === 'reducers'
-    ? client.request('uploadReducer', { query, body: form(sources), timeoutMs: TIMEOUT_MS })
-    : client.request('uploadProjection', { query, body: form(sources, { projectionId }), timeoutMs: TIMEOUT_MS });
+    ? client.request('uploadReducer', { query, body: form(sources), timeoutMs: LONG_MS })
+    : client.request('uploadProjection', { query, body: form(sources, { projectionId }), timeoutMs: LONG_MS });
 };
 
 /** The C# files and the fixtures of a folder that was chosen, by their paths in it; what a build has left in `bin` and `obj` is none of them. */

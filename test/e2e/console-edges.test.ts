@@ -135,6 +135,8 @@ test('the console where things are not as usual', { skip: needsChromium }, async
       await page.getByRole('heading', { name: '2 faults' }).waitFor({ state: 'detached' });
       await api.append('a-0', 'Added', { key: 'a', n: 7 });
       await page.getByRole('row', { name: /^a \{"total":7\}/ }).waitFor();
+      // Who stays on the page is told nothing of pages that were left.
+      assert.equal(await page.getByRole('status', { name: 'From pages that you left' }).innerText(), '');
       await page.getByRole('button', { name: 'Verify' }).click();
       await page.getByRole('region', { name: 'Verification' }).getByText('all as stored').waitFor();
       await assertAccessible(page);

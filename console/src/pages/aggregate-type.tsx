@@ -5,6 +5,7 @@ import { Link } from 'wouter-preact';
 import { aggregateTypesOf, type AggregateType } from '../aggregate-types';
 import { useDeeds } from '../deed';
 import { useLoad } from '../load';
+import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { count, plural } from '../words';
@@ -58,6 +59,7 @@ export function AggregateTypePage({ id: name }: { readonly id: string }): JSX.El
     const { differences, ...rest } = await client.request('verifyAggregates', {
       path: { type: name },
       body: { sample: SAMPLE },
+      timeoutMs: LONG_MS,
     });
     setVerified({ ...rest, differences: differences.map((each) => ({ ...each, name: each.aggregateId })) });
   };
@@ -70,7 +72,11 @@ export function AggregateTypePage({ id: name }: { readonly id: string }): JSX.El
           <Link href={`/aggregates?type=${encodeURIComponent(name)}`}>{plural(type.aggregates, 'aggregate')}</Link>
           {type.eventsPerSecond !== undefined && <span class="faint">{count(type.eventsPerSecond)} events/s</span>}
           {binding !== undefined && session.may('deploy') && (
-            <button type="button" disabled={busy !== undefined} onClick={() => run('verify', verify)}>
+            <button
+              type="button"
+              disabled={busy !== undefined}
+              onClick={() => run('verify', verify, { changesNothing: true })}
+            >
               {busy === 'verify' ? 'Verifying…' : 'Verify'}
             </button>
           )}

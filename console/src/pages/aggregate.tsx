@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Link, useSearchParams } from 'wouter-preact';
 import { useLoad } from '../load';
+import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { useTimeLine } from '../time-line';
 import { Confirm } from '../ui/dialogs';
@@ -144,7 +145,7 @@ function AtVersion({
   const states = useLoad(
     async (signal): Promise<SeenStates> => {
       const at = (atVersion: number): Promise<State> =>
-        client.request('getAggregateState', { path: { type, id }, query: { atVersion }, signal });
+        client.request('getAggregateState', { path: { type, id }, query: { atVersion }, signal, timeoutMs: LONG_MS });
       const [before, after] = await Promise.all([version > 1 ? at(version - 1) : undefined, at(version)]);
       return { before, after };
     },
@@ -253,7 +254,10 @@ function Erase({ id, onErased }: { readonly id: string; readonly onErased: () =>
           typed={id}
           onClose={() => setAsked(false)}
           run={async () => {
-            await session.client.erase(id, reason.trim() === '' ? {} : { reason: reason.trim() });
+            await session.client.erase(id, {
+              timeoutMs: LONG_MS,
+              ...(reason.trim() !== '' && { reason: reason.trim() }),
+            });
             onErased();
           }}
         >

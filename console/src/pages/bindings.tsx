@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useLoad } from '../load';
 import { reducersOf } from '../reducers';
+import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { Confirm } from '../ui/dialogs';
 import { Badge, Outdated, Time } from '../ui/parts';
@@ -95,7 +96,7 @@ export function Bindings({
           onClose={() => setAsked(undefined)}
           run={async () => {
             const { reducerId, className } = asked;
-            await client.request('bindReducer', { path: { type }, body: { reducerId, className } });
+            await client.request('bindReducer', { path: { type }, body: { reducerId, className }, timeoutMs: LONG_MS });
             onBound();
           }}
         >

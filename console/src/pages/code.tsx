@@ -4,19 +4,27 @@ import { useSearchParams } from 'wouter-preact';
 import { aggregateTypesOf, type AggregateType } from '../aggregate-types';
 import { useLoad } from '../load';
 import { allPages } from '../pages-of';
+import { sameSources, type Base } from '../drafts';
 import { reducersOf, type Reducer } from '../reducers';
 import { useSession } from '../session';
-import { readFolder, sourcesOf, TEMPLATES, type Kind, type Sources } from '../sources';
+import { readFolder, type Kind, type Sources } from '../sources';
+import { storedCode } from '../stored-code';
 import { Failure, Loading, Page } from '../ui/parts';
 import { classesOf, plural, timeOf } from '../words';
-import { Workbench } from './workbench';
+import { Workbench, type DeployedCode } from './workbench';
 
 /** What is open in the workbench; `n` is another one each time that other files are. */
 interface Opened {
+  /** What is made of them: what the address names may be another one already. */
   readonly kind: Kind;
+  readonly id: string | undefined;
   readonly sources: Sources;
+  readonly base: Base | undefined;
   readonly n: number;
 }
+
+/** What drafts are kept by, and choices are made by. */
+const draftOf = ({ kind, id }: Pick<Opened, 'kind' | 'id'>): string => `${kind} ${id ?? ''}`;
 
 /** Code as files: written, compiled, tried on fixtures and on the stored history, and deployed. */
 export function CodePage(): JSX.Element {
@@ -25,10 +33,17 @@ export function CodePage(): JSX.Element {
   const [search, setSearch] = useSearchParams();
   const kind: Kind = search.get('kind') === 'reducers' ? 'reducers' : 'projections';
   const id = search.get('id') ?? undefined;
-  const draft = `${kind} ${id ?? ''}`;
+  const draft = draftOf({ kind, id });
+  const chosen = useRef(draft);
+  chosen.current = draft;
   const [opened, setOpened] = useState<Opened>();
   const [nothing, setNothing] = useState<string>();
-  const open = (sources: Sources): void => setOpened((before) => ({ kind, sources, n: (before?.n ?? 0) + 1 }));
+  /** What was just made of the files that are open: they stay open. */
+  const made = useRef<string>();
+  const open = (files: Pick<Opened, 'sources' | 'base'>): void => {
+    made.current = undefined;
+    setOpened((before) => ({ kind, id, ...files, n: (before?.n ?? 0) + 1 }));
+  };
   const list = useLoad(
     async (signal) => {
       if (!session.may('read')) return [];
@@ -47,47 +62,56 @@ export function CodePage(): JSX.Element {
     },
     [client],
   );
-  /** What was just made of the files that are open: they stay open. */
-  const made = useRef<string>();
   const stored = useLoad(
-    async (signal): Promise<Sources | undefined> => {
-      if (id !== undefined && made.current === id) return undefined;
-      if (id === undefined) return TEMPLATES[kind];
-      if (kind === 'reducers')
-        return sourcesOf((await client.request('getReducerSources', { path: { id }, signal })).files);
-      const { live, revision } = await client.request('getProjection', { path: { id }, signal });
-      const path = { id, revision: String(live?.revision ?? revision) };
-      return sourcesOf((await client.request('getRevisionSources', { path, signal })).files);
-    },
+    async (signal) =>
+      made.current === draft ? undefined : storedCode(client, { kind, id, mayRead: session.may('read') }, signal),
     [client, kind, id],
   );
   useEffect(() => {
-    if (stored.value !== undefined) open(drafts.get(draft) ?? stored.value);
+    if (stored.value === undefined) return;
+    const written = drafts.get(draft);
+    open(written === undefined ? stored.value : { sources: written.sources, base: written.base ?? stored.value.base });
   }, [stored.value]);
   const choose = (value: string): void => {
     made.current = undefined;
     setNothing(undefined);
     setOpened(undefined);
-    const [chosen = 'projections', of = ''] = value.split(' ');
-    setSearch(of === '' ? { kind: chosen } : { kind: chosen, id: of });
+    const [kindChosen = 'projections', of = ''] = value.split(' ');
+    setSearch(of === '' ? { kind: kindChosen } : { kind: kindChosen, id: of });
   };
   const take = (input: HTMLInputElement): void => {
     const files = [...(input.files ?? [])];
     // So that the same folder can be taken once more.
     input.value = '';
     if (files.length === 0) return;
+    const base = opened !== undefined && draftOf(opened) === draft ? opened.base : undefined;
     void readFolder(files).then((sources) => {
       const isEmpty = Object.keys(sources).length === 0;
+      if (!isEmpty) drafts.set(draft, { sources, base });
+      // Another one was chosen while the files were read.
+      if (chosen.current !== draft) return;
       setNothing(isEmpty ? `Of the ${plural(files.length, 'file')} of the folder none is C# code.` : undefined);
-      if (isEmpty) return;
-      drafts.set(draft, sources);
-      open(sources);
+      if (!isEmpty) open({ sources, base });
     });
   };
   const discard = (): void => {
     drafts.delete(draft);
     made.current = undefined;
     stored.reload();
+  };
+  /** Once `sent` is deployed as `of`: what was written since stays a draft, of what it is now. */
+  const deployed = (from: Opened, { of, sent, isCompiled, base, isShown }: DeployedCode): void => {
+    const written = drafts.get(draftOf(from));
+    const now = { kind: from.kind, id: of };
+    drafts.delete(draftOf(from));
+    if (written !== undefined && !(isCompiled && sameSources(written.sources, sent)))
+      drafts.set(draftOf(now), { sources: written.sources, base });
+    list.reload();
+    if (!isShown || of === from.id) return;
+    // What is deployed next is a revision of it.
+    made.current = draftOf(now);
+    setOpened((before) => (before?.n === from.n ? { ...before, ...now } : before));
+    setSearch(now, { replace: true });
   };
   return (
     <Page
@@ -127,27 +151,24 @@ export function CodePage(): JSX.Element {
         </p>
       )}
       {stored.error !== undefined && <Failure error={stored.error} onRetry={stored.reload} />}
-      {opened === undefined || opened.kind !== kind ? (
+      {opened === undefined || draftOf(opened) !== draft ? (
         stored.error === undefined && <Loading />
       ) : (
         <Workbench
           key={opened.n}
-          kind={kind}
-          id={id}
+          kind={opened.kind}
+          id={opened.id}
           given={opened.sources}
+          base={opened.base}
           hasDraft={drafts.has(draft)}
-          onChange={(sources) => drafts.set(draft, sources)}
+          onChange={(written) => drafts.set(draft, written)}
           onDiscard={discard}
-          onDeployed={(of, isCompiled) => {
-            const sources = drafts.get(draft);
+          onTake={({ id: of, now }) => {
             drafts.delete(draft);
-            if (!isCompiled && sources !== undefined) drafts.set(`${kind} ${of}`, sources);
-            list.reload();
-            if (of === id) return;
-            // What is deployed next is a revision of it.
-            made.current = of;
-            setSearch({ kind, id: of }, { replace: true });
+            if (of === id) open({ sources: now.sources, base: now });
+            else choose(`${kind} ${of}`);
           }}
+          onDeployed={(what) => deployed(opened, what)}
         />
       )}
     </Page>

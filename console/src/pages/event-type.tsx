@@ -1,6 +1,6 @@
-import { isRefused, type Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { Link } from 'wouter-preact';
+import { eventTypeOf } from '../event-types';
 import { useLoad } from '../load';
 import { useSession } from '../session';
 import { Json } from '../ui/json';
@@ -8,27 +8,13 @@ import { Badge, Loading, Outdated, Page, Time } from '../ui/parts';
 import { plural } from '../words';
 import { EventSchema } from './event-schema';
 
-export type EventType = Operations['getEventType']['answer'];
-
 const EVERY_MS = 5_000;
 
 /** What there is of a type of events, and the schema that their data must fit. */
 export function EventTypePage({ id: name }: { readonly id: string }): JSX.Element {
   const session = useSession();
   const { client } = session;
-  const seen = useLoad(
-    async (signal): Promise<EventType> => {
-      try {
-        return await client.request('getEventType', { path: { type: name }, signal });
-      } catch (error) {
-        // A schema may be there before the first event.
-        if (isRefused(error, 'NOT_FOUND')) return { eventType: name, aggregateTypes: [], events: 0 };
-        throw error;
-      }
-    },
-    [client, name],
-    EVERY_MS,
-  );
+  const seen = useLoad((signal) => eventTypeOf(client, name, signal), [client, name], EVERY_MS);
   const type = seen.value;
   if (type === undefined)
     return <Page title={name}>{seen.error === undefined ? <Loading /> : <Outdated of={seen} />}</Page>;

@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { useDeeds } from '../deed';
 import { usePages } from '../pages-of';
+import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { Confirm } from '../ui/dialogs';
 import { Failure } from '../ui/parts';
@@ -46,7 +47,7 @@ export function KeyFaults({
   /** Without `fault`: all of them. The empty key has no path of its own, and two classes may stop at one key. */
   const release = async (operation: 'retryKeys' | 'skipKeys', fault?: KeyFault): Promise<string> => {
     const body = fault === undefined ? {} : { key: fault.key, className: fault.className, eventId: fault.eventId };
-    const words = wordsOf(await client.request(operation, { path: { id }, body }));
+    const words = wordsOf(await client.request(operation, { path: { id }, body, timeoutMs: LONG_MS }));
     changed();
     return words;
   };

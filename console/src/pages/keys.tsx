@@ -4,11 +4,15 @@ import { useState } from 'preact/hooks';
 import { useDeeds } from '../deed';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
-import { Confirm, Dialog, ShownOnce } from '../ui/dialogs';
+import { useShown } from '../shown';
+import { isUnanswered } from '../unanswered';
+import { Cancel, Confirm, Dialog, ShownOnce } from '../ui/dialogs';
 import { Badge, Failure, Time } from '../ui/parts';
 
 type Key = Operations['listKeys']['answer']['keys'][number];
 
+/** Times of the service have years of four digits; a day less, for any zone. */
+const LAST_END = '9999-12-30T23:59';
 const SCOPES = ['append', 'read', 'deploy', 'erase', 'sql', 'webhooks', 'audit'] as const;
 
 /** Keys of a tenant: made, shown once, and revoked. */
@@ -17,10 +21,6 @@ export function Keys({ tenantId }: { readonly tenantId: string }): JSX.Element {
   const [isMaking, setMaking] = useState(false);
   const [made, setMade] = useState<string>();
   const [revoked, setRevoked] = useState<Key>();
-  const [name, setName] = useState('');
-  const [scopes, setScopes] = useState<readonly string[]>(SCOPES);
-  const [expires, setExpires] = useState('');
-  const { busy, error, run } = useDeeds();
   const list = usePages(
     async (cursor, signal) => {
       const page = await client.request('listKeys', { path: { id: tenantId }, query: { limit: 100, cursor }, signal });
@@ -28,23 +28,6 @@ export function Keys({ tenantId }: { readonly tenantId: string }): JSX.Element {
     },
     [client, tenantId],
   );
-  const make = (event: Event): void => {
-    event.preventDefault();
-    run('create', async () => {
-      const body = {
-        scopes: [...scopes],
-        ...(name.trim() !== '' && { name: name.trim() }),
-        // Of the viewer's zone, as the form has it.
-        ...(expires !== '' && { expiresAt: new Date(expires).toISOString() }),
-      };
-      const { apiKey } = await client.request('createKey', { path: { id: tenantId }, body });
-      setMaking(false);
-      setName('');
-      setExpires('');
-      setMade(apiKey);
-      list.reload();
-    });
-  };
   return (
     <section aria-label="Keys">
       <h2>Keys</h2>
@@ -79,44 +62,16 @@ export function Keys({ tenantId }: { readonly tenantId: string }): JSX.Element {
       </ul>
       {isMaking && (
         <Dialog title="New key" onClose={() => setMaking(false)}>
-          <form class="fields" onSubmit={make}>
-            <label>
-              <span>Name of the key</span>
-              <input autoFocus value={name} onInput={({ currentTarget: { value } }) => setName(value)} />
-            </label>
-            <fieldset>
-              <legend>What it may do</legend>
-              {SCOPES.map((scope) => (
-                <label class="check" key={scope}>
-                  <input
-                    type="checkbox"
-                    checked={scopes.includes(scope)}
-                    onChange={({ currentTarget: { checked } }) =>
-                      setScopes(checked ? [...scopes, scope] : scopes.filter((one) => one !== scope))
-                    }
-                  />
-                  {scope}
-                </label>
-              ))}
-            </fieldset>
-            <label>
-              <span>Expires; empty: never</span>
-              <input
-                type="datetime-local"
-                value={expires}
-                onInput={({ currentTarget: { value } }) => setExpires(value)}
-              />
-            </label>
-            {error !== undefined && <Failure error={error} />}
-            <div class="buttons">
-              <button type="submit" class="primary" disabled={scopes.length === 0 || busy !== undefined}>
-                Create
-              </button>
-              <button type="button" onClick={() => setMaking(false)}>
-                Cancel
-              </button>
-            </div>
-          </form>
+          <NewKey
+            tenantId={tenantId}
+            onCancel={() => setMaking(false)}
+            onMade={(apiKey) => {
+              setMaking(false);
+              setMade(apiKey);
+              list.reload();
+            }}
+            onUnanswered={list.reload}
+          />
         </Dialog>
       )}
       {made !== undefined && (
@@ -139,4 +94,100 @@ export function Keys({ tenantId }: { readonly tenantId: string }): JSX.Element {
       )}
     </section>
   );
+}
+
+function NewKey({
+  tenantId,
+  onMade,
+  onUnanswered,
+  onCancel,
+}: {
+  readonly tenantId: string;
+  readonly onMade: (apiKey: string) => void;
+  /** It may be among those that are there. */
+  readonly onUnanswered: () => void;
+  readonly onCancel: () => void;
+}): JSX.Element {
+  const { client } = useSession();
+  const [name, setName] = useState('');
+  const [scopes, setScopes] = useState<readonly string[]>(SCOPES);
+  const [expires, setExpires] = useState('');
+  const { busy, error, run } = useDeeds();
+  const isShown = useShown();
+  const make = (event: Event): void => {
+    event.preventDefault();
+    run('New key', async () => {
+      const body = {
+        scopes: [...scopes],
+        ...(name.trim() !== '' && { name: name.trim() }),
+        ...(expires !== '' && { expiresAt: endOf(expires) }),
+      };
+      try {
+        const { apiKey } = await client.request('createKey', { path: { id: tenantId }, body });
+        onMade(apiKey);
+      } catch (failed) {
+        if (isUnanswered(failed)) onUnanswered();
+        throw failed;
+      }
+      return isShown()
+        ? undefined
+        : `A key of the tenant ${tenantId} was made after its page was left, so it was not shown: revoke it there, and make another one.`;
+    });
+  };
+  return (
+    <form class="fields" onSubmit={make}>
+      <label>
+        <span>Name of the key</span>
+        <input autoFocus value={name} onInput={({ currentTarget: { value } }) => setName(value)} />
+      </label>
+      <fieldset>
+        <legend>What it may do</legend>
+        {SCOPES.map((scope) => (
+          <label class="check" key={scope}>
+            <input
+              type="checkbox"
+              checked={scopes.includes(scope)}
+              onChange={({ currentTarget: { checked } }) =>
+                setScopes(checked ? [...scopes, scope] : scopes.filter((one) => one !== scope))
+              }
+            />
+            {scope}
+          </label>
+        ))}
+      </fieldset>
+      <label>
+        <span>Expires; empty: never</span>
+        <input
+          type="datetime-local"
+          max={LAST_END}
+          value={expires}
+          onInput={({ currentTarget: { value } }) => setExpires(value)}
+        />
+      </label>
+      {error !== undefined && (
+        <Failure error={error}>
+          {isUnanswered(error) && (
+            <p>
+              The key may have been made all the same: where the list has one that nobody has, revoke it, and make
+              another one.
+            </p>
+          )}
+        </Failure>
+      )}
+      <div class="buttons">
+        <button type="submit" class="primary" disabled={scopes.length === 0 || busy !== undefined}>
+          Create
+        </button>
+        <Cancel onClick={onCancel} />
+      </div>
+    </form>
+  );
+}
+
+/** Written as the viewer's clock has it. @throws Error where the service has no such time */
+function endOf(written: string): string {
+  const end = new Date(written);
+  if (!(end.getTime() <= new Date(LAST_END).getTime()))
+    throw new Error('A key ends in the year 9999 at the latest; leave the end empty for one that never does.');
+  return end.toISOString();
 }

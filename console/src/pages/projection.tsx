@@ -4,7 +4,9 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { useDeeds } from '../deed';
 import { useLoad } from '../load';
+import { LONG_MS } from '../long';
 import { useSession } from '../session';
+import { useShown } from '../shown';
 import { Confirm } from '../ui/dialogs';
 import { Badge, Empty, Failure, Loading, Outdated, Page } from '../ui/parts';
 import { ago, classesOf, count, plural } from '../words';
@@ -23,6 +25,7 @@ export function ProjectionPage({ id }: { readonly id: string }): JSX.Element {
   const session = useSession();
   const { client } = session;
   const [, go] = useLocation();
+  const isShown = useShown();
   const { busy, error, told, run } = useDeeds();
   const [verified, setVerified] = useState<Verification>();
   const [isDeleting, setDeleting] = useState(false);
@@ -47,7 +50,11 @@ export function ProjectionPage({ id }: { readonly id: string }): JSX.Element {
   const path = { id };
   const mayDeploy = session.may('deploy');
   const verify = async (): Promise<void> => {
-    const { differences, ...rest } = await client.request('verifyProjection', { path, body: { sample: SAMPLE } });
+    const { differences, ...rest } = await client.request('verifyProjection', {
+      path,
+      body: { sample: SAMPLE },
+      timeoutMs: LONG_MS,
+    });
     setVerified({ ...rest, differences: differences.map((each) => ({ ...each, name: each.key })) });
   };
   const revive = async (): Promise<string> => {
@@ -78,7 +85,11 @@ export function ProjectionPage({ id }: { readonly id: string }): JSX.Element {
                 </button>
               )}
               {one.live !== undefined && (
-                <button type="button" disabled={busy !== undefined} onClick={() => run('verify', verify)}>
+                <button
+                  type="button"
+                  disabled={busy !== undefined}
+                  onClick={() => run('verify', verify, { changesNothing: true })}
+                >
                   {busy === 'verify' ? 'Verifying…' : 'Verify'}
                 </button>
               )}
@@ -106,8 +117,8 @@ export function ProjectionPage({ id }: { readonly id: string }): JSX.Element {
           typed={id}
           onClose={() => setDeleting(false)}
           run={async () => {
-            await client.request('deleteProjection', { path });
-            go('/projections');
+            await client.request('deleteProjection', { path, timeoutMs: LONG_MS });
+            if (isShown()) go('/projections');
           }}
         >
           <p>

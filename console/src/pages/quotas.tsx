@@ -2,6 +2,7 @@ import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { useDeeds } from '../deed';
+import { Cancel } from '../ui/dialogs';
 import { Failure } from '../ui/parts';
 import { QUOTA_NAMES, QUOTAS, quotaText, type Quota } from '../ui/usage';
 
@@ -92,9 +93,7 @@ export function QuotasForm({
         <button type="submit" class="primary" disabled={busy !== undefined}>
           Save
         </button>
-        <button type="button" onClick={onCancel}>
-          Cancel
-        </button>
+        <Cancel onClick={onCancel} />
       </div>
     </form>
   );

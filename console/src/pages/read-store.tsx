@@ -1,6 +1,7 @@
 import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { Confirm } from '../ui/dialogs';
 import { Badge, Time } from '../ui/parts';
@@ -79,7 +80,7 @@ export function RebuildRows({
       deed="Rebuild"
       onClose={onClose}
       run={async () => {
-        await client.request('rebuildReadStore', { query: { tenantId: tenant?.tenantId } });
+        await client.request('rebuildReadStore', { query: { tenantId: tenant?.tenantId }, timeoutMs: LONG_MS });
         onBegun();
       }}
     >

@@ -5,6 +5,7 @@ import { aggregateTypesOf, type AggregateType } from '../aggregate-types';
 import { useLoad } from '../load';
 import { reducersOf, type Reducer } from '../reducers';
 import { useSession } from '../session';
+import { useShown } from '../shown';
 import { Confirm } from '../ui/dialogs';
 import { Badge, Empty, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
@@ -88,8 +89,8 @@ export function ReducersPage(): JSX.Element {
                   key={id}
                   of={chosen}
                   onChanged={list.reload}
-                  onDeleted={() => {
-                    setSearch({}, { replace: true });
+                  onDeleted={(isShown) => {
+                    if (isShown) setSearch({}, { replace: true });
                     list.reload();
                   }}
                 />
@@ -119,9 +120,11 @@ function Detail({
 }: {
   readonly of: Listed;
   readonly onChanged: () => void;
-  readonly onDeleted: () => void;
+  /** `isShown`: no other one was chosen meanwhile. */
+  readonly onDeleted: (isShown: boolean) => void;
 }): JSX.Element {
   const session = useSession();
+  const isShown = useShown();
   const [isDeleting, setDeleting] = useState(false);
   const { reducer, types } = of;
   const { id, status, discovered = [], compilationError, compiledAt, unboundTypes = [], faulted } = reducer;
@@ -199,7 +202,7 @@ function Detail({
           onClose={() => setDeleting(false)}
           run={async () => {
             await session.client.request('deleteReducer', { path: { id } });
-            onDeleted();
+            onDeleted(isShown());
           }}
         >
           <p>

@@ -2,6 +2,7 @@ import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { useDeeds } from '../deed';
+import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { Confirm } from '../ui/dialogs';
 import { Failure } from '../ui/parts';
@@ -31,7 +32,11 @@ export function ReleaseAggregate({
   const [isSkipping, setSkipping] = useState(false);
   if (!session.may('deploy')) return <></>;
   const release = async (operation: 'retryAggregate' | 'skipAggregate'): Promise<void> => {
-    const { outcome } = await session.client.request(operation, { path: { type, id }, body: { version, eventId } });
+    const { outcome } = await session.client.request(operation, {
+      path: { type, id },
+      body: { version, eventId },
+      timeoutMs: LONG_MS,
+    });
     onReleased(WORDS[outcome]);
   };
   const isBusy = busy !== undefined;

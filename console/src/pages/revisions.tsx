@@ -1,13 +1,14 @@
 import { isRefused, type Operations } from '@statefold/client';
-import { structuredPatch } from 'diff';
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
+import { useAddress } from '../address';
 import { useLoad } from '../load';
 import { useSession } from '../session';
 import { sourcesOf, type Sources } from '../sources';
 import { Confirm } from '../ui/dialogs';
 import { Badge, Failure, Loading, Time } from '../ui/parts';
+import { SourcesDifference } from '../ui/sources-difference';
 import { count, plural } from '../words';
 
 type Projection = Operations['getProjection']['answer'];
@@ -15,7 +16,6 @@ type Revision = Operations['listRevisions']['answer']['revisions'][number];
 
 /** Of these the code can be live again. */
 const AGAIN: ReadonlySet<Revision['status']> = new Set(['kept', 'gone', 'cancelled']);
-const CONTEXT_LINES = 3;
 
 /** What was deployed: the sources of two revisions compared, an earlier one made live again, and the live one folded anew. */
 export function Revisions({ of, onChanged }: { readonly of: Projection; readonly onChanged: () => void }): JSX.Element {
@@ -23,7 +23,9 @@ export function Revisions({ of, onChanged }: { readonly of: Projection; readonly
   const session = useSession();
   const { client } = session;
   const list = useLoad((signal) => client.request('listRevisions', { path: { id }, signal }), [client, id]);
-  const [compared, setCompared] = useState<number>();
+  const { search, change } = useAddress();
+  const written = Number(search.get('compared') ?? Number.NaN);
+  const compared = Number.isSafeInteger(written) ? written : undefined;
   const [asked, setAsked] = useState<Revision | 'rebuild' | 'cancel'>();
   useEffect(list.reload, [live?.revision, build?.revision, build?.status]);
   const mayDeploy = session.may('deploy');
@@ -75,7 +77,9 @@ export function Revisions({ of, onChanged }: { readonly of: Projection; readonly
               <button
                 type="button"
                 aria-expanded={compared === revision.revision}
-                onClick={() => setCompared(compared === revision.revision ? undefined : revision.revision)}
+                onClick={() =>
+                  change({ compared: compared === revision.revision ? undefined : String(revision.revision) })
+                }
               >
                 What changed in {revision.revision}
               </button>
@@ -85,7 +89,7 @@ export function Revisions({ of, onChanged }: { readonly of: Projection; readonly
                 Roll back to {revision.revision}
               </button>
             )}
-            {compared === revision.revision && before !== undefined && (
+            {mayDeploy && compared === revision.revision && before !== undefined && (
               <SourcesCompared id={id} from={before} to={revision.revision} />
             )}
           </li>
@@ -160,31 +164,13 @@ function SourcesCompared({
       return <p class="faint">The sources of one of the two are not kept any more.</p>;
     return both.error === undefined ? <Loading /> : <Failure error={both.error} onRetry={both.reload} />;
   }
-  const [old, now] = both.value;
-  const paths = [...new Set([...Object.keys(old), ...Object.keys(now)])].sort();
-  const changed = paths.filter((path) => old[path] !== now[path]);
-  if (changed.length === 0) return <p class="faint">Its sources are those of revision {from}.</p>;
+  const [before, after] = both.value;
   return (
-    <>
-      {changed.map((path) => (
-        <pre key={path} class="json diff" tabIndex={0} role="region" aria-label={`${path}, revision ${from} to ${to}`}>
-          <span class="faint">{path}</span>
-          {structuredPatch(path, path, old[path] ?? '', now[path] ?? '', '', '', { context: CONTEXT_LINES }).hunks.map(
-            ({ oldStart, newStart, lines }) => (
-              <>
-                <span class="faint">
-                  @@ {oldStart} → {newStart} @@
-                </span>
-                {lines.map((line, n) => (
-                  <span key={n} class={line.startsWith('+') ? 'added' : line.startsWith('-') ? 'removed' : undefined}>
-                    {line}
-                  </span>
-                ))}
-              </>
-            ),
-          )}
-        </pre>
-      ))}
-    </>
+    <SourcesDifference
+      before={before}
+      after={after}
+      words={`revision ${from} to ${to}`}
+      same={`Its sources are those of revision ${from}.`}
+    />
   );
 }

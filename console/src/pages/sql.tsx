@@ -26,8 +26,11 @@ import { Empty, Failure, Loading, Page } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
 
-/** As long as the service lets a statement run, and its process start. */
-const TIMEOUT_MS = 120_000;
+/** The service ends a statement itself, an hour after it began at the latest (`SQL_MAX_SECONDS`); until then a person calls it off. */
+const TIMEOUT_MS = 3_720_000;
+/** What is written and was not run, among the drafts of the tab. */
+const DRAFT = 'sql';
+const FILE = 'statement.sql';
 const COLUMN_PX = 150;
 /** As much text is shown of an answer that is no table. */
 const MOST_TEXT = 200_000;
@@ -61,9 +64,11 @@ interface Answer {
 
 /** Statements over the tenant's own events and states: the typed views as a tree, and an answer as table and chart. */
 export function SqlPage(): JSX.Element {
-  const { client } = useSession();
+  const { client, drafts } = useSession();
   const [search, setSearch] = useSearchParams();
-  const [given, setGiven] = useState<Given>(() => ({ text: search.get('query') ?? '' }));
+  const [given, setGiven] = useState<Given>(() => ({
+    text: drafts.get(DRAFT)?.sources[FILE] ?? search.get('query') ?? '',
+  }));
   const [answer, setAnswer] = useState<Answer>();
   const [error, setError] = useState<unknown>();
   const [running, setRunning] = useState<AbortController>();
@@ -96,7 +101,10 @@ export function SqlPage(): JSX.Element {
     under.current = ended;
     setRunning(ended);
     setError(undefined);
-    setSearch(query.length <= MOST_IN_ADDRESS ? { query } : {}, { replace: true });
+    const isInAddress = query.length <= MOST_IN_ADDRESS;
+    setSearch(isInAddress ? { query } : {}, { replace: true });
+    if (isInAddress) drafts.delete(DRAFT);
+    else drafts.set(DRAFT, { sources: { [FILE]: latest.current }, base: undefined });
     const began = performance.now();
     const { signal } = ended;
     client
@@ -112,6 +120,11 @@ export function SqlPage(): JSX.Element {
         setError(failed);
       })
       .finally(() => under.current === ended && setRunning(undefined));
+  };
+  const write = (text: string): void => {
+    latest.current = text;
+    if (text.trim() === '' || text.trim() === search.get('query')) drafts.delete(DRAFT);
+    else drafts.set(DRAFT, { sources: { [FILE]: text }, base: undefined });
   };
   const ask = (table: string): void => {
     latest.current = `SELECT * FROM ${identifier(table)} LIMIT 100`;
@@ -168,7 +181,7 @@ export function SqlPage(): JSX.Element {
             label="Statement"
             given={given}
             tables={known}
-            onChange={(text) => (latest.current = text)}
+            onChange={write}
             onRun={run}
             onEditor={(opened) => (editor.current = opened)}
           />

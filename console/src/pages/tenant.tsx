@@ -4,8 +4,10 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { useDeeds } from '../deed';
 import { useLoad } from '../load';
+import { LONG_MS } from '../long';
 import { useSession } from '../session';
-import { Confirm, Dialog } from '../ui/dialogs';
+import { useShown } from '../shown';
+import { Cancel, Confirm, Dialog } from '../ui/dialogs';
 import { Badge, Failure, Loading, Outdated, Time } from '../ui/parts';
 import { UsageBars } from '../ui/usage';
 import { Keys } from './keys';
@@ -24,10 +26,12 @@ export function TenantDetail({
 }: {
   readonly id: string;
   readonly onChanged: () => void;
-  readonly onDeleted: () => void;
+  /** `isShown`: no other one was chosen meanwhile. */
+  readonly onDeleted: (isShown: boolean) => void;
 }): JSX.Element {
   const { client } = useSession();
   const { busy, error, run } = useDeeds();
+  const isShown = useShown();
   const [open, setOpen] = useState<Open>();
   const [rebuiltAt, setRebuiltAt] = useState<string>();
   const path = { id };
@@ -158,8 +162,8 @@ export function TenantDetail({
           typed={id}
           onClose={close}
           run={async () => {
-            await client.request('deleteTenant', { path });
-            onDeleted();
+            await client.request('deleteTenant', { path, timeoutMs: LONG_MS });
+            onDeleted(isShown());
           }}
         >
           <p>Its events, states, code, keys and endpoints go with it. Nothing brings them back but a backup.</p>
@@ -197,9 +201,7 @@ function Rename({
         <button type="submit" class="primary" disabled={busy !== undefined}>
           Rename
         </button>
-        <button type="button" onClick={onCancel}>
-          Cancel
-        </button>
+        <Cancel onClick={onCancel} />
       </div>
     </form>
   );

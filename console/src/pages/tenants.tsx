@@ -87,8 +87,8 @@ export function TenantsPage(): JSX.Element {
             key={chosen}
             id={chosen}
             onChanged={list.refresh}
-            onDeleted={() => {
-              choose(undefined);
+            onDeleted={(isShown) => {
+              if (isShown) choose(undefined);
               list.refresh();
             }}
           />

@@ -4,14 +4,16 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation, useSearchParams } from 'wouter-preact';
 import { useLoad } from '../load';
 import { useDeeds } from '../deed';
+import { LONG_MS } from '../long';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
-import { Confirm, Dialog, ShownOnce } from '../ui/dialogs';
+import { useShown } from '../shown';
+import { Cancel, Confirm, Dialog, ShownOnce } from '../ui/dialogs';
 import { Json } from '../ui/json';
 import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
-import { changeOf, EndpointForm, fieldsOf, followed, Health, type Fields } from './webhooks';
+import { changeOf, EndpointForm, fieldsOf, followed, Health, secretNotShown, type Fields } from './webhooks';
 
 const EVERY_MS = 3_000;
 type Open = 'edit' | 'replay' | 'rotate' | 'delete';
@@ -20,6 +22,7 @@ type Open = 'edit' | 'replay' | 'rotate' | 'delete';
 export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
   const { client } = useSession();
   const [, go] = useLocation();
+  const isShown = useShown();
   const [open, setOpen] = useState<Open>();
   const [secret, setSecret] = useState<string>();
   const { busy, error, told, run } = useDeeds();
@@ -64,7 +67,7 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
       status: answered,
       durationMs,
       error: why,
-    } = await client.request('testWebhookEndpoint', { path });
+    } = await client.request('testWebhookEndpoint', { path, timeoutMs: LONG_MS });
     return delivered
       ? `The test was delivered: ${answered ?? ''} after ${count(durationMs)} ms.`
       : `The test failed: ${why ?? `answered ${answered ?? 'nothing'}`}.`;
@@ -125,6 +128,7 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
               close();
               changed();
               setSecret(answer.secret);
+              return answer.secret === undefined || isShown() ? undefined : secretNotShown(id);
             }}
           />
         </Dialog>
@@ -144,7 +148,10 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
           title="Rotate the secret?"
           deed="Rotate"
           onClose={close}
-          run={async () => setSecret((await client.request('rotateWebhookEndpointSecret', { path })).secret)}
+          run={async () => {
+            setSecret((await client.request('rotateWebhookEndpointSecret', { path })).secret);
+            return isShown() ? undefined : secretNotShown(id);
+          }}
         >
           <p>Messages are signed with a new secret from now on, and for 24 hours with the one of before as well.</p>
         </Confirm>
@@ -156,7 +163,7 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
           onClose={close}
           run={async () => {
             await client.request('deleteWebhookEndpoint', { path });
-            go('/webhooks');
+            if (isShown()) go('/webhooks');
           }}
         >
           <p>
@@ -428,15 +435,19 @@ function GivenUp({
   );
 }
 
-function Replay({
-  of: { endpointId, source },
-  onClose,
-  onDone,
-}: {
+interface Replayed {
   readonly of: WebhookEndpoint;
   readonly onClose: () => void;
   readonly onDone: (words: string) => void;
-}): JSX.Element {
+}
+
+const Replay = (replayed: Replayed): JSX.Element => (
+  <Dialog title="Send a range again" onClose={replayed.onClose}>
+    <ReplayForm {...replayed} />
+  </Dialog>
+);
+
+function ReplayForm({ of: { endpointId, source }, onClose, onDone }: Replayed): JSX.Element {
   const { client } = useSession();
   const [from, setFrom] = useState('1');
   const [to, setTo] = useState('');
@@ -451,33 +462,29 @@ function Replay({
     });
   };
   return (
-    <Dialog title="Send a range again" onClose={onClose}>
-      <form class="fields" onSubmit={go}>
-        <label>
-          <span>From {place}</span>
-          <input
-            type="number"
-            min={1}
-            required
-            autoFocus
-            value={from}
-            onInput={({ currentTarget: { value } }) => setFrom(value)}
-          />
-        </label>
-        <label>
-          <span>To {place}; empty: up to what is live</span>
-          <input type="number" min={1} value={to} onInput={({ currentTarget: { value } }) => setTo(value)} />
-        </label>
-        {error !== undefined && <Failure error={error} />}
-        <div class="buttons">
-          <button type="submit" class="primary" disabled={busy !== undefined}>
-            Send again
-          </button>
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <form class="fields" onSubmit={go}>
+      <label>
+        <span>From {place}</span>
+        <input
+          type="number"
+          min={1}
+          required
+          autoFocus
+          value={from}
+          onInput={({ currentTarget: { value } }) => setFrom(value)}
+        />
+      </label>
+      <label>
+        <span>To {place}; empty: up to what is live</span>
+        <input type="number" min={1} value={to} onInput={({ currentTarget: { value } }) => setTo(value)} />
+      </label>
+      {error !== undefined && <Failure error={error} />}
+      <div class="buttons">
+        <button type="submit" class="primary" disabled={busy !== undefined}>
+          Send again
+        </button>
+        <Cancel onClick={onClose} />
+      </div>
+    </form>
   );
 }

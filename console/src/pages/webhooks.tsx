@@ -6,7 +6,9 @@ import { useLoad } from '../load';
 import { useDeeds } from '../deed';
 import { allPages, usePages } from '../pages-of';
 import { useSession } from '../session';
-import { Dialog, ShownOnce } from '../ui/dialogs';
+import { useShown } from '../shown';
+import { isUnanswered } from '../unanswered';
+import { Cancel, Dialog, ShownOnce } from '../ui/dialogs';
 import { Badge, Empty, Failure, Loading, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
@@ -28,9 +30,14 @@ export function followed({ source }: WebhookEndpoint): string {
   return types.length === 0 ? 'all events' : `events: ${types.join(', ')}`;
 }
 
+/** Nothing tells a secret again. */
+export const secretNotShown = (id: string): string =>
+  `The page of the endpoint ${id} was left before its new secret came, so it was not shown: rotate the secret there.`;
+
 export function WebhooksPage(): JSX.Element {
   const { client } = useSession();
   const [, go] = useLocation();
+  const isShown = useShown();
   const [isMaking, setMaking] = useState(false);
   const [made, setMade] = useState<{ readonly id: string; readonly secret: string }>();
   const list = usePages(
@@ -99,9 +106,16 @@ export function WebhooksPage(): JSX.Element {
             deed="Create"
             onCancel={() => setMaking(false)}
             send={async (fields) => {
-              const created = await client.request('createWebhookEndpoint', { body: newOf(fields) });
+              const created = await client
+                .request('createWebhookEndpoint', { body: newOf(fields) })
+                .catch((failed: unknown) => {
+                  // It may be there all the same.
+                  if (isUnanswered(failed)) list.reload();
+                  throw failed;
+                });
               setMaking(false);
               setMade({ id: created.endpointId, secret: created.secret });
+              return isShown() ? undefined : secretNotShown(created.endpointId);
             }}
           />
         </Dialog>
@@ -222,7 +236,8 @@ export function EndpointForm({
 }: {
   readonly of?: Fields;
   readonly deed: string;
-  readonly send: (fields: Fields) => Promise<unknown>;
+  /** What it gives is told where the page was left meanwhile. */
+  readonly send: (fields: Fields) => Promise<string | undefined>;
   readonly onCancel: () => void;
 }): JSX.Element {
   const session = useSession();
@@ -250,7 +265,7 @@ export function EndpointForm({
       class="fields"
       onSubmit={(event) => {
         event.preventDefault();
-        run('send', async () => void (await send(fields)));
+        run(deed, () => send(fields));
       }}
     >
       {text('url', 'URL', { type: 'url', required: true, autoFocus: true, placeholder: 'https://shop.example/hooks' })}
@@ -304,9 +319,7 @@ export function EndpointForm({
         <button type="submit" class="primary" disabled={busy !== undefined}>
           {deed}
         </button>
-        <button type="button" onClick={onCancel}>
-          Cancel
-        </button>
+        <Cancel onClick={onCancel} />
       </div>
     </form>
   );

@@ -3,10 +3,14 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { useDeeds } from '../deed';
+import { sameSources, type Base, type Draft } from '../drafts';
+import { notJson } from '../json-mark';
 import type { Editor } from '../lazy/editor';
 import { useSession } from '../session';
+import { useShown } from '../shown';
 import {
   check,
+  codeIn,
   deploy,
   dryRun,
   isFixture,
@@ -17,9 +21,11 @@ import {
   type Kind,
   type Sources,
 } from '../sources';
+import { changedMeanwhile, deployedBase, UNKNOWN, type ChangedMeanwhile } from '../stored-code';
 import { CodeBox, type Given } from '../ui/code-box';
 import { Difference } from '../ui/json';
-import { Badge, Failure } from '../ui/parts';
+import { Badge, Failure, Time } from '../ui/parts';
+import { SourcesDifference } from '../ui/sources-difference';
 import { count, plural, shortJson } from '../words';
 
 type Diagnostic = NonNullable<Operations['checkProjection']['answer']['diagnostics']>[number];
@@ -29,30 +35,52 @@ type Outcome =
   | { readonly of: 'failed'; readonly text: string }
   | { readonly of: 'fixtures'; readonly run: FixturesRun }
   | { readonly of: 'dry run'; readonly report: DryRun }
-  | { readonly of: 'deploy'; readonly answer: Deployed };
+  | { readonly of: 'deploy'; readonly answer: Deployed }
+  | { readonly of: 'changed'; readonly changed: ChangedMeanwhile; readonly mine: Sources };
+
+/** What became of a deploy. */
+export interface DeployedCode {
+  /** The id of what they are deployed as; where they don't compile that is to be mended. */
+  readonly of: string;
+  /** As they were when it began. */
+  readonly sent: Sources;
+  readonly isCompiled: boolean;
+  /** What the next deploy is compared with. */
+  readonly base: Base;
+  /** They are open still: no other ones were chosen meanwhile. */
+  readonly isShown: boolean;
+}
 
 /** Files with an editor, and what the service makes of them. */
 export function Workbench({
   kind,
   id,
   given,
+  base: givenBase,
   hasDraft,
   onChange,
   onDiscard,
+  onTake,
   onDeployed,
 }: {
   readonly kind: Kind;
   /** Of what is there already: a projection is deployed anew, a reducer is uploaded beside the one before. */
   readonly id: string | undefined;
   readonly given: Sources;
+  /** What was stored when the files were taken. */
+  readonly base: Base | undefined;
   /** The files are not as they were given by the service, or the template. */
   readonly hasDraft: boolean;
-  readonly onChange: (sources: Sources) => void;
+  readonly onChange: (draft: Draft) => void;
   readonly onDiscard: () => void;
-  /** `of`: the id of what they are deployed as; where they don't compile that is to be mended. */
-  readonly onDeployed: (of: string, isCompiled: boolean) => void;
+  /** Theirs are to be shown in place of these. */
+  readonly onTake: (theirs: ChangedMeanwhile) => void;
+  readonly onDeployed: (deployed: DeployedCode) => void;
 }): JSX.Element {
-  const { client } = useSession();
+  const session = useSession();
+  const { client } = session;
+  const isShown = useShown();
+  const base = useRef(givenBase);
   const [files, setFiles] = useState<Sources>(given);
   const [path, setPath] = useState(() => Object.keys(given)[0] ?? '');
   const [shown, setShown] = useState<Given>(() => ({ text: given[path] ?? '' }));
@@ -65,7 +93,7 @@ export function Workbench({
   const editor = useRef<Editor>();
   const jump = useRef<Diagnostic>();
   const changed = (): void => {
-    onChange({ ...latest.current });
+    onChange({ sources: { ...latest.current }, base: base.current });
     setDraft(true);
   };
   const open = (other: string): void => {
@@ -77,6 +105,20 @@ export function Workbench({
     jump.current = undefined;
     if (to?.line) editor.current?.goTo(to.line, to.column ?? undefined);
   }, [shown]);
+  /** Undefined: a deploy takes nothing of anybody's away, as far as the key lets it be seen. */
+  const othersSince = async (mine: Sources): Promise<Outcome | undefined> => {
+    if (id === undefined || base.current === undefined || !session.may('read')) return undefined;
+    const changed = await changedMeanwhile(client, { kind, id, base: base.current, mine });
+    return changed && { of: 'changed', changed, mine };
+  };
+  useEffect(() => {
+    // What was begun a while ago: told at once. Where it can't be asked now, Deploy asks again.
+    if (hasDraft)
+      othersSince(given).then(
+        (changed) => changed && setOutcome((before) => before ?? changed),
+        () => undefined,
+      );
+  }, []);
   const add = (event: Event): void => {
     event.preventDefault();
     const name = newName.trim();
@@ -116,7 +158,11 @@ export function Workbench({
       }));
     },
     'Run fixtures': async () => {
-      const run = await runFixtures(client, latest.current);
+      const sent = { ...latest.current };
+      const run = await runFixtures(client, sent).catch((failed: unknown) => {
+        setDiagnostics(notJsonIn(sent));
+        throw failed;
+      });
       return compiled(run, () => ({ of: 'fixtures', run }));
     },
     'Dry run': async () => {
@@ -124,18 +170,35 @@ export function Workbench({
       return compiled(report, () => ({ of: 'dry run', report }));
     },
     Deploy: async () => {
-      const answer = await deploy(client, kind, latest.current, kind === 'projections' ? id : undefined);
+      const sent = { ...latest.current };
+      const mayRead = session.may('read');
+      const changed = await othersSince(sent);
+      if (changed !== undefined) return changed;
+      const answer = await deploy(client, kind, sent, kind === 'projections' ? id : undefined);
       const isCompiled = answer.status !== 'failed';
-      if (isCompiled) setDraft(false);
-      onDeployed('projectionId' in answer ? answer.projectionId : answer.reducerId, isCompiled);
+      const of = 'projectionId' in answer ? answer.projectionId : answer.reducerId;
+      // It is deployed by now: where that can't be asked, what the next deploy is compared with is what was sent.
+      const next = await deployedBase(client, { kind, id: of, mayRead }, sent).catch(() => ({
+        version: UNKNOWN,
+        sources: sent,
+      }));
+      if (isCompiled || id === undefined) base.current = next;
+      if (isCompiled) setDraft(!sameSources(latest.current, sent));
+      onDeployed({ of, sent, isCompiled, base: base.current ?? next, isShown: isShown() });
       return compiled(answer, () => ({ of: 'deploy', answer }));
     },
   } satisfies Record<string, () => Promise<Outcome>>;
   const act = (name: keyof typeof deeds): void =>
-    run(name, async () => {
-      setOutcome(undefined);
-      setOutcome(await deeds[name]());
-    });
+    run(
+      name,
+      async () => {
+        setOutcome(undefined);
+        const came = await deeds[name]();
+        setOutcome(came);
+        return isShown() ? undefined : wordsOf(came, Object.keys(given));
+      },
+      { changesNothing: name !== 'Deploy' },
+    );
   const marks = diagnostics.flatMap(({ file, line, column, severity, message, code }) =>
     file === path && line !== null
       ? [{ severity, message: `${code}: ${message}`, line, column: column ?? undefined }]
@@ -239,18 +302,82 @@ export function Workbench({
               ))}
             </ul>
           )}
-          {outcome && <Told outcome={outcome} hasDiagnostics={diagnostics.length > 0} />}
+          {outcome?.of === 'changed' ? (
+            <Changed
+              of={outcome.changed}
+              mine={outcome.mine}
+              onDeploy={() => {
+                base.current = outcome.changed.now;
+                act('Deploy');
+              }}
+              onTake={() => onTake(outcome.changed)}
+            />
+          ) : (
+            outcome && <Told outcome={outcome} hasDiagnostics={diagnostics.length > 0} />
+          )}
         </div>
       </div>
     </div>
   );
 }
 
+/** Of a deploy whose page was left. */
+function wordsOf(outcome: Outcome, files: readonly string[]): string {
+  const code = `The code (${files.join(', ')})`;
+  if (outcome.of === 'failed')
+    return `${code} was deployed, and does not compile: it is on the page of code, to be mended.`;
+  if (outcome.of === 'changed')
+    return `${code} was not deployed: ${outcome.changed.name} came meanwhile. It is on the page of code.`;
+  return outcome.of === 'deploy' && 'projectionId' in outcome.answer
+    ? `${code} is deployed as the projection ${outcome.answer.projectionId}. ${outcome.answer.message}`
+    : `${code} is deployed.`;
+}
+
+/** Fixtures that are no JSON, as the compiler would tell them. */
+const notJsonIn = (sources: Sources): readonly Diagnostic[] =>
+  Object.entries(sources).flatMap(([file, text]) => {
+    const found = isFixture(file) ? notJson(text) : undefined;
+    if (found === undefined) return [];
+    const { line, column = null, message } = found;
+    return [{ severity: 'error' as const, code: 'JSON', message, file, line, column }];
+  });
+
+/** Somebody has deployed other code since these files were taken: what they changed, and what these would make of it. */
+const Changed = ({
+  of: { name, createdAt, now },
+  mine,
+  onDeploy,
+  onTake,
+}: {
+  readonly of: ChangedMeanwhile;
+  readonly mine: Sources;
+  readonly onDeploy: () => void;
+  readonly onTake: () => void;
+}): JSX.Element => (
+  <section aria-label="Deployed meanwhile">
+    <div class="failure" role="alert">
+      <p>
+        {name} was deployed <Time at={createdAt} />, since these files were taken: nothing of them is deployed yet. What
+        Deploy would change of it:
+      </p>
+      <div class="buttons">
+        <button type="button" onClick={onDeploy}>
+          Deploy mine all the same
+        </button>
+        <button type="button" onClick={onTake}>
+          Discard mine, and take theirs
+        </button>
+      </div>
+    </div>
+    <SourcesDifference before={now.sources} after={codeIn(mine)} words="theirs to mine" same="They are the same." />
+  </section>
+);
+
 function Told({
   outcome,
   hasDiagnostics,
 }: {
-  readonly outcome: Outcome;
+  readonly outcome: Exclude<Outcome, { of: 'changed' }>;
   readonly hasDiagnostics: boolean;
 }): JSX.Element | null {
   if (outcome.of === 'failed') return hasDiagnostics ? null : <pre class="failure">{outcome.text}</pre>;

@@ -1,10 +1,14 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useState } from 'preact/hooks';
-import { useDeeds } from '../deed';
+import { useCallback, useContext, useMemo, useRef, useState } from 'preact/hooks';
+import { HoldContext, useDeeds } from '../deed';
+import { useShown } from '../shown';
 import { useModal } from './modal';
 import { Command, Failure } from './parts';
 
-/** Over the page, until it is closed: by its buttons, or Escape unless it `stays`. */
+/**
+ * Over the page, until it is closed: by its buttons, or Escape unless it `stays`. While a deed of it is under way it is closed by nothing: that
+ * would look as if the deed were called off, and what came of it would be seen by nobody.
+ */
 export function Dialog({
   title,
   stays = false,
@@ -17,73 +21,97 @@ export function Dialog({
   readonly onClose: () => void;
   readonly children?: ComponentChildren;
 }): JSX.Element {
-  const modal = useModal(() => stays || onClose());
+  const underWay = useRef(0);
+  const [isHeld, setHeld] = useState(false);
+  const hold = useCallback((change: 1 | -1) => {
+    underWay.current += change;
+    setHeld(underWay.current > 0);
+  }, []);
+  const held = useMemo(() => ({ isHeld, hold }), [isHeld]);
+  const modal = useModal(() => stays || underWay.current > 0 || onClose());
   return (
     <dialog
       {...modal}
       class="dialog"
       aria-label={title}
       // Of browsers that let a second Escape through.
-      {...(stays ? { closedby: 'none' } : {})}
-      onClose={onClose}
+      {...(stays || isHeld ? { closedby: 'none' } : {})}
+      onClose={({ currentTarget }) => {
+        // And of those that have no such attribute.
+        if (underWay.current > 0) currentTarget.showModal();
+        else onClose();
+      }}
     >
       <h2>{title}</h2>
-      {children}
+      <HoldContext.Provider value={held}>{children}</HoldContext.Provider>
+      <div role="status">{isHeld && <p class="faint">It is under way. What comes of it is shown here.</p>}</div>
     </dialog>
   );
 }
 
-/** Asks first. With `typed` the deed waits until exactly that has been typed: what it takes away comes back by nothing. */
-export function Confirm({
-  title,
-  deed,
-  typed,
-  onClose,
-  run,
-  children,
+/** Closes the dialog that it is in, unless a deed is under way there. */
+export const Cancel = ({
+  autoFocus = false,
+  onClick,
 }: {
-  readonly title: string;
+  readonly autoFocus?: boolean;
+  readonly onClick: () => void;
+}): JSX.Element => (
+  <button type="button" autoFocus={autoFocus} disabled={useContext(HoldContext)?.isHeld === true} onClick={onClick}>
+    Cancel
+  </button>
+);
+
+interface Asked {
   /** What the button says. */
   readonly deed: string;
   readonly typed?: string;
   readonly onClose: () => void;
+  /** What it gives, if a text, is told where the page was left meanwhile. */
   readonly run: () => Promise<unknown>;
   readonly children?: ComponentChildren;
-}): JSX.Element {
+}
+
+/** Asks first. With `typed` the deed waits until exactly that has been typed: what it takes away comes back by nothing. */
+export const Confirm = ({ title, ...asked }: Asked & { readonly title: string }): JSX.Element => (
+  <Dialog title={title} onClose={asked.onClose}>
+    <ConfirmForm {...asked} />
+  </Dialog>
+);
+
+function ConfirmForm({ deed, typed, onClose, run, children }: Asked): JSX.Element {
   const [text, setText] = useState('');
   const { busy, error, run: act } = useDeeds();
+  const isShown = useShown();
   const go = (event: Event): void => {
     event.preventDefault();
-    act(deed, () => run().then(onClose));
+    act(deed, async () => {
+      const told = await run();
+      // Before it closes: who sees it close has not left the page.
+      const isLeft = !isShown();
+      onClose();
+      return isLeft && typeof told === 'string' ? told : undefined;
+    });
   };
   return (
-    <Dialog title={title} onClose={onClose}>
-      <form class="fields" onSubmit={go}>
-        {children}
-        {typed !== undefined && (
-          <label>
-            <span>
-              Type <code>{typed}</code> to go on
-            </span>
-            <input
-              autoFocus
-              autoComplete="off"
-              value={text}
-              onInput={({ currentTarget: { value } }) => setText(value)}
-            />
-          </label>
-        )}
-        {error !== undefined && <Failure error={error} />}
-        <div class="buttons">
-          <button type="submit" class="danger" disabled={busy !== undefined || (typed !== undefined && text !== typed)}>
-            {deed}
-          </button>
-          <button type="button" autoFocus={typed === undefined} onClick={onClose}>
-            Cancel
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <form class="fields" onSubmit={go}>
+      {children}
+      {typed !== undefined && (
+        <label>
+          <span>
+            Type <code>{typed}</code> to go on
+          </span>
+          <input autoFocus autoComplete="off" value={text} onInput={({ currentTarget: { value } }) => setText(value)} />
+        </label>
+      )}
+      {error !== undefined && <Failure error={error} />}
+      <div class="buttons">
+        <button type="submit" class="danger" disabled={busy !== undefined || (typed !== undefined && text !== typed)}>
+          {deed}
+        </button>
+        <Cancel autoFocus={typed === undefined} onClick={onClose} />
+      </div>
+    </form>
   );
 }
 
