@@ -56,6 +56,7 @@ const ON_ANY_LOG = [
   'console-operations',
   'console-owner',
   'console-types',
+  'console-ways',
   'console',
   'dry-runs',
   'failing-starts',

@@ -28,7 +28,10 @@ export function Dialog({
     setHeld(underWay.current > 0);
   }, []);
   const held = useMemo(() => ({ isHeld, hold }), [isHeld]);
-  const modal = useModal(() => stays || underWay.current > 0 || onClose());
+  const modal = useModal(
+    () => stays || underWay.current > 0 || onClose(),
+    (dialog) => (underWay.current > 0 ? dialog.showModal() : onClose()),
+  );
   return (
     <dialog
       {...modal}
@@ -36,11 +39,6 @@ export function Dialog({
       aria-label={title}
       // Of browsers that let a second Escape through.
       {...(stays || isHeld ? { closedby: 'none' } : {})}
-      onClose={({ currentTarget }) => {
-        // And of those that have no such attribute.
-        if (underWay.current > 0) currentTarget.showModal();
-        else onClose();
-      }}
     >
       <h2>{title}</h2>
       <HoldContext.Provider value={held}>{children}</HoldContext.Provider>

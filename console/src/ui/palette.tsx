@@ -19,7 +19,7 @@ export function Palette({
   readonly onClose: () => void;
   readonly onId: ((id: string) => void) | undefined;
 }): JSX.Element {
-  const modal = useModal(onClose);
+  const modal = useModal(onClose, onClose);
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
   const wanted = text.trim().toLowerCase();
@@ -39,7 +39,7 @@ export function Palette({
     event.preventDefault();
   };
   return (
-    <dialog {...modal} class="palette" onClose={onClose} aria-label="Commands">
+    <dialog {...modal} class="palette" aria-label="Commands">
       <input
         autoFocus
         role="combobox"
