@@ -13,6 +13,14 @@ export interface Pages<T> {
   readonly refresh: () => void;
 }
 
+/** Asks for what is there again every now and then, while the tab is seen. */
+export function useRefreshed(list: Pick<Pages<unknown>, 'refresh'>, everyMs: number): void {
+  useEffect(() => {
+    const timer = setInterval(() => !document.hidden && list.refresh(), everyMs);
+    return () => clearInterval(timer);
+  }, [list.refresh]);
+}
+
 /** As many are asked for again by the way. */
 const MOST_REFRESHED = 2_000;
 

@@ -18,7 +18,7 @@ const SHORT = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 /** In the unit in which it is a number below 1,024. */
 export function bytes(value: number): string {
   const power = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
-  return `${SHORT.format(value / 1024 ** power)} ${UNITS[power]}`;
+  return value === 1 ? '1 byte' : `${SHORT.format(value / 1024 ** power)} ${UNITS[power]}`;
 }
 
 export const milliseconds = (value: number): string =>

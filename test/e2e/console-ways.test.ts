@@ -81,4 +81,36 @@ test('ways through the console', { skip: needsChromium }, async (t) => {
     await page.keyboard.press('ArrowDown');
     await until(async () => (await index()) === String(before + 1));
   });
+
+  await t.test('what comes while a page is open is shown, and a link to few events of many shows them', async (t) => {
+    const itsKey = await newTenant(service, { name: 'Empty' });
+    const empty = new Api(service, itsKey);
+    const page = await opened(t, browser, service, { key: itsKey, path: '/console/aggregates' });
+    await page.getByText('There are no aggregates here').waitFor();
+    await empty.append('first-1', 'Begun', {});
+    await page.getByRole('link', { name: 'first-1', exact: true }).waitFor();
+    for (let i = 0; i < 6; i++) {
+      const events = Array.from({ length: 1000 }, () => ({ eventType: 'Many', data: {} }));
+      success(await empty.post('/events/batch', { aggregateId: 'many-1', events }), 201);
+    }
+    await page.goto(`${service.url}/console/feed?eventType=Begun`);
+    await page.getByRole('table').getByText('first-1', { exact: true }).waitFor();
+  });
+
+  await t.test('an id that turns the direction of writing turns nothing beside it', async (t) => {
+    const id = 'turned-\u202etxet';
+    await api.append(id, 'Made', {});
+    const page = await opened(t, browser, service, { key, path: '/console/aggregates' });
+    await page.getByRole('row').filter({ hasText: 'turned-' }).waitFor();
+    const lefts = await page.evaluate<number[]>(
+      "Array.from([...document.querySelectorAll('[role=row]')].find((row) => row.textContent.includes('turned-')).children, (cell) => cell.getBoundingClientRect().left)",
+    );
+    assert.deepEqual(
+      lefts,
+      [...lefts].sort((a, b) => a - b),
+    );
+    await page.goto(`${service.url}/console/aggregates/${encodeURIComponent(id)}`);
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    assert.equal(await page.evaluate("getComputedStyle(document.querySelector('h1')).unicodeBidi"), 'isolate');
+  });
 });

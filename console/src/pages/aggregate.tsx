@@ -116,6 +116,8 @@ export function AggregatePage({ id }: { readonly id: string }): JSX.Element {
   );
 }
 
+const FAULTED_EVERY_MS = 3_000;
+
 interface SeenStates {
   readonly before: State | undefined;
   readonly after: State;
@@ -151,6 +153,13 @@ function AtVersion({
     },
     [client, id, type, version],
   );
+  const isFaulted = states.value?.after.fault !== undefined;
+  // Other code may be bound, or somebody else may have tried it again.
+  useEffect(() => {
+    if (!isFaulted) return undefined;
+    const timer = setInterval(() => !document.hidden && states.reload(), FAULTED_EVERY_MS);
+    return () => clearInterval(timer);
+  }, [isFaulted, states.reload]);
   const { data, metadata, correlationId, causationId, eventId, eventType, timestamp } = event.value ?? {};
   return (
     <div class="detail">

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { Link, useLocation, useSearchParams } from 'wouter-preact';
 import { aggregateTypesOf } from '../aggregate-types';
 import { useLoad } from '../load';
@@ -33,6 +33,11 @@ export function AggregatesPage(): JSX.Element {
     },
     [client, type],
   );
+  const total = types.value?.reduce((sum, { aggregates }) => sum + aggregates, 0);
+  // One more, or one less, is somewhere in the list.
+  useEffect(() => {
+    if (total !== undefined) list.refresh();
+  }, [total]);
   const open = (aggregateId: string): void => go(`/aggregates/${encodeURIComponent(aggregateId)}`);
   return (
     <Page
@@ -42,7 +47,7 @@ export function AggregatesPage(): JSX.Element {
           role="search"
           onSubmit={(event) => {
             event.preventDefault();
-            if (id.trim() !== '') open(id.trim());
+            if (id !== '') open(id);
           }}
         >
           <input

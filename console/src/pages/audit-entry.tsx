@@ -1,7 +1,7 @@
 import type { Operations } from '@statefold/client';
 import { Fragment, type ComponentChildren, type JSX } from 'preact';
 import { Link } from 'wouter-preact';
-import { useSession, type Session } from '../session';
+import { useSession, type Scope, type Session } from '../session';
 import { Json } from '../ui/json';
 import { Badge, Time } from '../ui/parts';
 import { milliseconds } from '../words';
@@ -25,32 +25,35 @@ export const Outcome = ({ of: { outcome, code } }: { readonly of: Entry }): JSX.
 
 const tenantPath = (id: string): string => `/?tenant=${encodeURIComponent(id)}`;
 /** Where an object has a page in the console of a tenant, by the name of its id. */
-const PATHS: Readonly<Record<string, (id: string) => string>> = {
-  projectionId: (id) => `/projections/${encodeURIComponent(id)}`,
-  aggregateId: (id) => `/aggregates/${encodeURIComponent(id)}`,
-  endpointId: (id) => `/webhooks/${encodeURIComponent(id)}`,
-  reducerId: (id) => `/code?kind=reducers&id=${encodeURIComponent(id)}`,
-  aggregateType: (type) => `/aggregates?type=${encodeURIComponent(type)}`,
-  eventType: (type) => `/feed?eventType=${encodeURIComponent(type)}`,
+const PLACES: Readonly<Record<string, readonly [scope: Scope, pathOf: (id: string) => string]>> = {
+  projectionId: ['read', (id) => `/projections/${encodeURIComponent(id)}`],
+  aggregateId: ['read', (id) => `/aggregates/${encodeURIComponent(id)}`],
+  endpointId: ['webhooks', (id) => `/webhooks/${encodeURIComponent(id)}`],
+  reducerId: ['read', (id) => `/reducers?id=${encodeURIComponent(id)}`],
+  aggregateType: ['read', (type) => `/types/${encodeURIComponent(type)}`],
+  eventType: ['read', (type) => `/event-types/${encodeURIComponent(type)}`],
 };
 
 /** Undefined where the object has no page that this key opens: the owner's console has pages of tenants alone. */
-function pathOf(name: string, id: string, kind: Session['kind']): string | undefined {
+function pathOf(name: string, id: string, { kind, may }: Pick<Session, 'kind' | 'may'>): string | undefined {
   if (kind === 'admin') return name === 'tenantId' ? tenantPath(id) : undefined;
-  return PATHS[name]?.(id);
+  const [scope, path] = PLACES[name] ?? [];
+  return scope !== undefined && may(scope) ? path?.(id) : undefined;
 }
 
 /** An entry of the audit log with all that it tells. */
 export function AuditEntry({ of: entry }: { readonly of: Entry }): JSX.Element {
-  const { kind } = useSession();
+  const session = useSession();
   const { at, endedAt, tenantId, status, details } = entry;
   const members: readonly (readonly [string, ComponentChildren])[] = [
     ['When', <Time at={at} />],
     ...(endedAt === undefined ? [] : [['Took', milliseconds(Date.parse(endedAt) - Date.parse(at))] as const]),
     ...(tenantId === undefined || 'tenantId' in entry.object
       ? []
-      : [['tenantId', <Named name="tenantId" id={tenantId} kind={kind} />] as const]),
-    ...Object.entries(entry.object).map(([name, id]) => [name, <Named name={name} id={id} kind={kind} />] as const),
+      : [['tenantId', <Named name="tenantId" id={tenantId} session={session} />] as const]),
+    ...Object.entries(entry.object).map(
+      ([name, id]) => [name, <Named name={name} id={id} session={session} />] as const,
+    ),
     [
       'Outcome',
       <>
@@ -87,12 +90,12 @@ export function AuditEntry({ of: entry }: { readonly of: Entry }): JSX.Element {
 function Named({
   name,
   id,
-  kind,
+  session,
 }: {
   readonly name: string;
   readonly id: string;
-  readonly kind: Session['kind'];
+  readonly session: Session;
 }): JSX.Element {
-  const path = pathOf(name, id, kind);
+  const path = pathOf(name, id, session);
   return path === undefined ? <code>{id}</code> : <Link href={path}>{id}</Link>;
 }

@@ -13,8 +13,9 @@ import { count } from '../words';
 
 /** As many are kept to scroll through. */
 const KEPT = 10_000;
-/** Of a tenant with no more events than these the page begins with the oldest. */
+/** Where no more events than these pass the filters, the page begins with the oldest. */
 const FEW = 5_000;
+const TYPES_EVERY_MS = 10_000;
 
 /** All events as they come, newest first; drawn once a frame, however many came. */
 export function FeedPage(): JSX.Element {
@@ -30,7 +31,7 @@ export function FeedPage(): JSX.Element {
   const [round, again] = useReducer((n: number) => n + 1, 0);
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   const rate = useRate(ring);
-  const types = useLoad((signal) => eventTypesOf(client, signal), [client]);
+  const types = useLoad((signal) => eventTypesOf(client, signal), [client], TYPES_EVERY_MS);
   useEffect(() => {
     const kept = new Ring<PositionedEvent>(KEPT);
     const ended = new AbortController();
@@ -45,7 +46,12 @@ export function FeedPage(): JSX.Element {
     };
     const follow = async (): Promise<void> => {
       const known = await eventTypesOf(client, ended.signal);
-      const all = known.eventTypes.reduce((sum, type) => sum + type.events, known.otherEvents);
+      const isWanted = ({ eventType: type, aggregateTypes: its }: (typeof known.eventTypes)[number]): boolean =>
+        (eventType === '' || type === eventType) && (aggregateType === '' || its.includes(aggregateType));
+      const isFiltered = eventType !== '' || aggregateType !== '';
+      const all = known.eventTypes
+        .filter(isWanted)
+        .reduce((sum, type) => sum + type.events, isFiltered ? 0 : known.otherEvents);
       const events = client.feed.subscribe({
         from: all <= FEW ? 'start' : 'now',
         // Those that send the key in a header: it is in no URL.

@@ -1,8 +1,7 @@
 import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
-import { useEffect } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
-import { usePages } from '../pages-of';
+import { usePages, useRefreshed } from '../pages-of';
 import { useSession } from '../session';
 import { Badge, Empty, Failure, Loading, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
@@ -34,10 +33,7 @@ export function ProjectionsPage(): JSX.Element {
     },
     [client],
   );
-  useEffect(() => {
-    const timer = setInterval(() => !document.hidden && list.refresh(), EVERY_MS);
-    return () => clearInterval(timer);
-  }, [list.refresh]);
+  useRefreshed(list, EVERY_MS);
   return (
     <Page
       title="Projections"

@@ -2,7 +2,7 @@ import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { useAddress } from '../address';
-import { useFurtherPages, usePages } from '../pages-of';
+import { useFurtherPages, usePages, useRefreshed } from '../pages-of';
 import { useSession } from '../session';
 import { Badge, Empty, Failure, Loading, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
@@ -13,6 +13,7 @@ import { TenantDetail } from './tenant';
 type Tenant = Operations['listTenants']['answer']['tenants'][number];
 
 const PAGE = 500;
+const EVERY_MS = 5_000;
 
 /** Those whose name or id has the words in it, however they are written. */
 function found(tenants: readonly Tenant[], words: string): readonly Tenant[] {
@@ -35,6 +36,7 @@ export function TenantsPage(): JSX.Element {
     },
     [client],
   );
+  useRefreshed(list, EVERY_MS);
   // No operation searches: whoever does has all of them looked at.
   useFurtherPages(list, words !== '');
   const shown = found(list.items, words);

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { useLoad } from '../load';
 import { useDeeds } from '../deed';
-import { allPages, usePages } from '../pages-of';
+import { allPages, usePages, useRefreshed } from '../pages-of';
 import { useSession } from '../session';
 import { useShown } from '../shown';
 import { isUnanswered } from '../unanswered';
@@ -16,6 +16,7 @@ import { count } from '../words';
 type New = Operations['createWebhookEndpoint']['body'];
 type Change = Operations['changeWebhookEndpoint']['body'];
 
+const EVERY_MS = 5_000;
 const KINDS = { healthy: 'good', failing: 'bad', paused: 'plain', disabled: 'bad' } as const;
 
 export const Health = ({ of: { state } }: { readonly of: WebhookEndpoint }): JSX.Element => (
@@ -47,6 +48,7 @@ export function WebhooksPage(): JSX.Element {
     },
     [client],
   );
+  useRefreshed(list, EVERY_MS);
   return (
     <Page
       title="Webhooks"
