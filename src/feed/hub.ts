@@ -97,6 +97,8 @@ export class FeedHub {
   }
 
   #renewed(tenant: TenantFeed): void {
+    // Others may have taken their place on this turn, and be followed already: what they have is not all pushed.
+    if (this.#feeds.active(tenant.tenantId) !== tenant) return;
     for (const one of this.#of(tenant.tenantId)) one.renewed(tenant);
   }
 

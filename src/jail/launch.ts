@@ -42,10 +42,13 @@ const CHECKED_HEAP = 64 * MIB;
 const SPARE_THREADS = 64;
 /** Past the managed heap: the runtime itself, compiled code, and the stacks of threads. */
 const DATA_BEYOND_HEAP = 384 * MIB;
-/** The runtime reserves five times the heap, and less than a gibibyte for code and itself. */
+/**
+ * The runtime reserves five times the heap, and some 850 MiB for code and itself, the compiler's. What is left then is the most that
+ * code can map as shared before whoever watches it has seen that: no other limit of the kernel counts it.
+ */
 const limitsOf = (heapLimitBytes: number, maxThreads = 128): JailLimits => ({
   dataBytes: heapLimitBytes + DATA_BEYOND_HEAP,
-  addressBytes: 5 * heapLimitBytes + 2048 * MIB,
+  addressBytes: 5 * heapLimitBytes + 1536 * MIB,
   threads: maxThreads + SPARE_THREADS,
 });
 

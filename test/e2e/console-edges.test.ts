@@ -157,7 +157,8 @@ test('the console where things are not as usual', { skip: needsChromium }, async
     await page.context().setOffline(true);
     await page.getByRole('alert').getByText('What is shown is of').first().waitFor();
     await page.context().setOffline(false);
-    await page.getByRole('alert').waitFor({ state: 'detached' });
+    // Each part of the page that was asked for meanwhile.
+    await until(async () => (await page.getByRole('alert').count()) === 0);
     await page.goto(`${service.url}/console/feed`);
     await page.getByText('live', { exact: true }).waitFor();
   });

@@ -115,7 +115,19 @@ test('13: any interleaving of changes, trims of the tail, full buffers and react
         assert.deepEqual(ends, []);
       },
     ),
-    { numRuns: 500 },
+    {
+      numRuns: 500,
+      examples: [
+        // Twice others on one turn: told late of the first, it took the change of the second for one that it had.
+        [
+          [
+            ...([{ do: 'turn' }, { do: 'turn' }, { do: 'reactivate' }, { do: 'reactivate' }] as const),
+            ...([{ do: 'resume' }, { do: 'resume' }, { do: 'accept', count: 1, ours: true }] as const),
+          ],
+          ...([1, 4, 3, true, true, { later: false, rereads: false }] as const),
+        ],
+      ],
+    },
   );
 });
 
