@@ -124,7 +124,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
             },
           ]),
     ],
-    processes: new KnownProcesses(ground, ownership, client),
+    processes: new KnownProcesses(ground, { ownership, peers: client, tenants, catalog }),
     metrics: () => metrics.expose(),
     logger,
     observer: metrics.http,

@@ -58,6 +58,16 @@ export interface AuditFilter {
   readonly tenantId?: string | undefined;
   /** With `tenantId`: of the tenant that was created then, and of no other of that id. */
   readonly tenantCreatedAt?: string | undefined;
+  /** Alone, as `projection.rollback`, or all of a kind, as `projection`. */
+  readonly action?: string | undefined;
+  readonly keyId?: string | undefined;
+  readonly outcome?: AuditOutcome['outcome'] | undefined;
+  /** What it was done to, or made: any id of its object. */
+  readonly objectId?: string | undefined;
+  /** When it began, in milliseconds since the epoch: from then on. */
+  readonly from?: number | undefined;
+  /** Exclusive. */
+  readonly to?: number | undefined;
   /** Entries before this place, which an answer gave as `next`; from the newest on without it. */
   readonly before?: number | undefined;
   readonly limit: number;

@@ -12,6 +12,10 @@ const PARTITION: PartitionRef = { topic: AUDIT_TOPIC, partition: 0 };
 const WINDOW = 512;
 /** Windows that one page looks at: a tenant with few entries among many of others gets short pages, and nobody waits for long. */
 const WINDOWS = 16;
+/** The clock of a broker and that of the process that wrote may differ by so much. */
+const CLOCKS_APART_MS = 60_000;
+/** Filters that an entry has as they are. */
+const EQUAL = ['tenantId', 'tenantCreatedAt', 'keyId', 'outcome'] as const;
 
 /** As it lies in the log. The record of the end has all that the one of the beginning has, which may be past retention by then. */
 interface Stored extends Omit<AuditEntry, 'outcome'> {
@@ -95,10 +99,8 @@ export class AuditLog implements AuditTrail {
     return new Date(this.#now()).toISOString();
   }
 
-  async list({ tenantId, tenantCreatedAt, before, limit }: AuditFilter): Promise<AuditPage> {
-    const wanted = (entry: Stored): boolean =>
-      (tenantId === undefined || entry.tenantId === tenantId) &&
-      (tenantCreatedAt === undefined || entry.tenantCreatedAt === tenantCreatedAt);
+  async list({ before, limit, ...filter }: AuditFilter): Promise<AuditPage> {
+    const { from = 0 } = filter;
     const end = await this.#follow();
     const start = await this.#log.startOffset(PARTITION);
     const entries: AuditEntry[] = [];
@@ -107,11 +109,14 @@ export class AuditLog implements AuditTrail {
       const bottom = Math.max(start, top - WINDOW);
       const records = await this.#window(bottom, top);
       for (const record of records.reverse()) {
-        const entry = parsed(record);
+        // Nothing that was written before then began later.
+        if (record.timestamp < from - CLOCKS_APART_MS) return { entries, next: undefined };
+        const stored = parsed(record);
         // A beginning whose end is in the log is told there.
-        if (entry === undefined || !wanted(entry) || (entry.outcome === undefined && !this.#open.has(entry.id)))
-          continue;
-        entries.push({ ...entry, outcome: entry.outcome ?? 'unknown' });
+        if (stored === undefined || (stored.outcome === undefined && !this.#open.has(stored.id))) continue;
+        const entry: AuditEntry = { ...stored, outcome: stored.outcome ?? 'unknown' };
+        if (!isWanted(entry, filter)) continue;
+        entries.push(entry);
         if (entries.length === limit) return { entries, next: record.offset > start ? record.offset : undefined };
       }
       top = bottom;
@@ -151,6 +156,17 @@ export class AuditLog implements AuditTrail {
     this.#following = done;
     return done;
   }
+}
+
+type Wanted = Omit<AuditFilter, 'before' | 'limit'>;
+
+function isWanted(entry: AuditEntry, wanted: Wanted): boolean {
+  const { action, objectId, from = -Infinity, to = Infinity } = wanted;
+  if (EQUAL.some((name) => wanted[name] !== undefined && entry[name] !== wanted[name])) return false;
+  if (action !== undefined && entry.action !== action && !entry.action.startsWith(`${action}.`)) return false;
+  if (objectId !== undefined && !Object.values(entry.object).includes(objectId)) return false;
+  const at = Date.parse(entry.at);
+  return at >= from && at < to;
 }
 
 /** Undefined: not one of ours. */

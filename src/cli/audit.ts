@@ -3,7 +3,10 @@ import { table } from './io.js';
 import type { CommandContext } from './context.js';
 import type { Fields } from './server.js';
 
-interface AuditOptions {
+/** Of which entries, by the names that the service has for them. */
+type Filters = Readonly<Partial<Record<'action' | 'key' | 'object' | 'outcome' | 'from' | 'to', string>>>;
+
+interface AuditOptions extends Filters {
   readonly admin?: true;
   readonly tenant?: string;
   readonly limit: number;
@@ -43,9 +46,15 @@ export function addAuditCommand(program: Command, { io, server, show }: CommandC
     .description('tell what was changed and by which key, the newest first')
     .option('--admin', 'of all tenants, with the admin key')
     .option('--tenant <tenantId>', 'of this tenant, with the admin key; also of one that was deleted')
+    .option('--action <action>', 'of this action, as projection.rollback, or of all of a kind, as projection')
+    .option('--key <keyId>', 'that this key asked for; admin: the admin key')
+    .option('--object <id>', 'whose object has this id')
+    .option('--outcome <outcome>', 'done, refused, failed or unknown')
+    .option('--from <time>', 'that began then or later, as 2026-03-01T12:00:00Z')
+    .option('--to <time>', 'that began before then')
     .option('--limit <n>', 'how many, up to 1000 (50)', limitOf, USUAL)
     .option('--cursor <cursor>', 'older ones: what the answer before gave')
-    .action(async ({ admin, tenant, limit, cursor }: AuditOptions) => {
+    .action(async ({ admin, tenant, limit, cursor, ...filters }: AuditOptions) => {
       const asAdmin = admin === true || tenant !== undefined;
       const entries: Fields[] = [];
       let next = cursor;
@@ -55,6 +64,7 @@ export function addAuditCommand(program: Command, { io, server, show }: CommandC
           limit: String(limit - entries.length),
           ...(next === undefined ? {} : { cursor: next }),
           ...(tenant === undefined ? {} : { tenant }),
+          ...filters,
         }).toString();
         const answer = (await (asAdmin
           ? server().admin('GET', `/admin/audit?${query}`)

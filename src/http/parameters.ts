@@ -62,13 +62,13 @@ export function oneOf<const T extends string>(first: T, second: T, usual: T): Pa
   };
 }
 
-/** The one value that may be given, or none. */
-export function only<const T extends string>(value: T): Parameter<T | undefined> {
+/** One of the values, or none. */
+export function only<const T extends string>(...values: readonly [T, ...T[]]): Parameter<T | undefined> {
   return {
-    schema: { enum: [value] },
+    schema: { enum: values },
     read: (given, name) => {
-      if (given === undefined || given === value) return given as T | undefined;
-      throw invalid(`${name} must be ${value}, or be left out`);
+      if (given === undefined || (values as readonly string[]).includes(given)) return given as T | undefined;
+      throw invalid(`${name} must be ${values.join(' or ')}, or be left out`);
     },
   };
 }

@@ -50,6 +50,18 @@ export interface SlotTasks {
   onStopped(listener: (key: string) => void): void;
 }
 
+export interface FaultCounts {
+  readonly aggregates: number;
+  /** Of projections. */
+  readonly keys: number;
+}
+
+const NO_FAULTS: FaultCounts = { aggregates: 0, keys: 0 };
+const sumOf = (one: FaultCounts, other: FaultCounts): FaultCounts => ({
+  aggregates: one.aggregates + other.aggregates,
+  keys: one.keys + other.keys,
+});
+
 /** The tenants of this process: opened on first use, closed when idle or when they are another's; and standbys of others'. */
 export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   readonly #options: TenantRegistryOptions;
@@ -107,13 +119,19 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   }
 
   /** Faulted aggregates and keys, of what this process owns. */
-  get faulted(): { readonly aggregates: number; readonly keys: number } {
-    const tenants = this.#tenants.tasks.map((task) => task.faulted);
-    const aggregates = this.#partitions.tasks.reduce((sum, task) => sum + task.faulted, 0);
-    return {
-      aggregates: tenants.reduce((sum, task) => sum + task.aggregates, aggregates),
-      keys: tenants.reduce((sum, task) => sum + task.keys, 0),
+  get faulted(): FaultCounts {
+    return [...this.faultedByTenant().values()].reduce(sumOf, NO_FAULTS);
+  }
+
+  /** As `faulted`, of each tenant that has any. */
+  faultedByTenant(): ReadonlyMap<string, FaultCounts> {
+    const found = new Map<string, FaultCounts>();
+    const add = (tenantId: string, counts: FaultCounts): void => {
+      if (counts.aggregates + counts.keys > 0) found.set(tenantId, sumOf(found.get(tenantId) ?? NO_FAULTS, counts));
     };
+    for (const { tenantId, faulted } of this.#tenants.tasks) add(tenantId, faulted);
+    for (const { tenantId, faulted } of this.#partitions.tasks) add(tenantId, { aggregates: faulted, keys: 0 });
+    return found;
   }
 
   /** Log offsets that the projections of the active tenants have yet to fold. */

@@ -108,6 +108,13 @@ test('the audit log', async (t) => {
       [made.keyId, 'ci', 'NO_EARLIER_REVISION', 'roll-1', '127.0.0.1'],
     );
     assert.ok((rollback?.at ?? 'z') <= (rollback?.endedAt ?? ''));
+    const of = async (query: string): Promise<unknown[]> =>
+      brief((await ci().read<Page>(`/audit?${query}`)).entries).map((one) => (one as unknown[])[0]);
+    assert.deepEqual(await of(`object=${projectionId}`), ['projection.rollback', 'projection.deploy']);
+    assert.deepEqual(await of(`action=projection&outcome=refused&key=${made.keyId}`), ['projection.rollback']);
+    assert.deepEqual(await of(`action=projection&to=${rollback?.at}`), ['projection.deploy']);
+    problem(await ci().get('/audit?outcome=bad'), 400, 'INVALID_REQUEST');
+    problem(await ci().get('/audit?actoin=projection'), 400, 'INVALID_REQUEST');
   });
 
   await t.test('quotas, endpoints, secrets and an erasure', async () => {

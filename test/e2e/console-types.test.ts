@@ -70,6 +70,10 @@ test('the console and what makes the states of aggregates', { skip: needsChromiu
     await faultOf('trip-1').getByRole('button', { name: 'Retry' }).dblclick();
     await page.getByText('trip-1: It was stopped again.').waitFor();
     assert.equal(retries, 1);
+    await page.getByText('3 aggregates stopped', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Retry all' }).dblclick();
+    await page.getByText('0 aggregates released, 3 aggregates stopped again').waitFor();
+    assert.equal(retries, 4);
     await faultOf('trip-1').getByRole('button', { name: 'Skip the event' }).click();
     await assertAccessible(page);
     await page.getByRole('dialog').getByRole('button', { name: 'Skip it' }).click();
@@ -89,6 +93,14 @@ test('the console and what makes the states of aggregates', { skip: needsChromiu
     await page.getByRole('heading', { name: '1 aggregate stopped at an event' }).waitFor();
     await page.setViewportSize({ width: 380, height: 800 });
     await assertAccessible(page);
+    for (const id of ['trip-5', 'trip-6']) await api.append(id, 'Boom');
+    await page.getByRole('heading', { name: '3 aggregates stopped at an event' }).waitFor();
+    await page.getByRole('button', { name: 'Skip all' }).click();
+    await assertAccessible(page);
+    await page.getByRole('dialog').getByRole('button', { name: 'Skip them' }).click();
+    await page.getByText('3 aggregates released').waitFor();
+    await page.getByText('bound', { exact: true }).first().waitFor();
+    await api.append('trip-3', 'Boom');
   });
 
   await t.test('an aggregate is erased by who types its id, and says so whoever comes after', async (t) => {

@@ -4,6 +4,7 @@ import test from 'node:test';
 import { Api, newTenant, success } from '../support/api.js';
 import { needsChromium, openChromium, type Page } from '../support/chromium.js';
 import { opened } from '../support/console.js';
+import { tally } from '../support/csharp.js';
 import { ADMIN_KEY, startService, until } from '../support/service.js';
 
 const focused = (page: Page): Promise<string> =>
@@ -95,6 +96,34 @@ test('ways through the console', { skip: needsChromium }, async (t) => {
     }
     await page.goto(`${service.url}/console/feed?eventType=Begun`);
     await page.getByRole('table').getByText('first-1', { exact: true }).waitFor();
+  });
+
+  await t.test('a step of the slider asks for one state more, and for none where no reducer is bound', async (t) => {
+    const itsKey = await newTenant(service, { name: 'Slid' });
+    const itsApi = new Api(service, itsKey);
+    for (const id of ['slid-1', 'bare-1']) for (let n = 0; n < 5; n++) await itsApi.append(id, 'Landed', {});
+    await itsApi.deployReducer({ 'Tally.cs': tally('slid') });
+    const stepsOf = async (id: string): Promise<readonly string[]> => {
+      const page = await opened(t, browser, service, { key: itsKey, path: '/console', refusals: [404] });
+      const asked: string[] = [];
+      page.on('request', (request) => {
+        const version = /state\?atVersion=(\d+)/.exec(request.url())?.[1];
+        if (version !== undefined) asked.push(version);
+      });
+      await page.goto(`${service.url}/console/aggregates/${id}`);
+      const state = page.getByRole('region', { name: 'State', exact: true });
+      const shown = id === 'bare-1' ? 'No reducer is bound' : '"count": 5';
+      await state.getByText(shown).first().waitFor();
+      await page.getByRole('slider', { name: 'Version' }).press('ArrowLeft');
+      await page.waitForURL(/version=4$/);
+      await state
+        .getByText(id === 'bare-1' ? shown : '"count": 4')
+        .first()
+        .waitFor();
+      return asked.sort();
+    };
+    assert.deepEqual(await stepsOf('slid-1'), ['3', '4', '5']);
+    assert.deepEqual(await stepsOf('bare-1'), ['4', '5']);
   });
 
   await t.test('an id that turns the direction of writing turns nothing beside it', async (t) => {

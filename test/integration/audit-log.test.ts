@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { AuditLog, AUDIT_TOPIC } from '../../src/audit/audit-log.js';
-import type { AuditBegun } from '../../src/audit/audit-entry.js';
+import type { AuditBegun, AuditFilter } from '../../src/audit/audit-entry.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { AppendRefusedError, type Log } from '../../src/log/log.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
@@ -81,6 +81,40 @@ test('a tenant gets its own, the newest first, through pages that others fill', 
   } while (before !== undefined);
   assert.equal(all.length, 6_001);
   assert.equal(new Set(all).size, 6_001);
+});
+
+test('filters: kind of action, key, object, outcome and time, each and together', async (t) => {
+  const log = opened(t);
+  const audit = await open(log);
+  const made: Partial<AuditBegun>[] = [
+    { action: 'reducer.delete', keyId: 'key-1', object: { reducerId: 'r-1' } },
+    { action: 'reducer.deploy', keyId: 'key-2', object: { reducerId: 'r-2' } },
+    { action: 'reducers.other', keyId: 'key-1', object: { reducerId: 'r-1', projectionId: 'p-1' } },
+  ];
+  for (const [n, fields] of made.entries()) {
+    const recording = await audit.begin({ ...by('acme', n), ...fields });
+    if (n < 2) await recording.end({ outcome: n === 0 ? 'done' : 'refused' });
+  }
+  const found = async (filter: Omit<AuditFilter, 'limit'>): Promise<string> =>
+    (await audit.list({ ...filter, limit: 10 })).entries.map(({ requestId }) => requestId).join(' ');
+  assert.equal(await found({ action: 'reducer' }), 'q-1 q-0');
+  assert.equal(await found({ action: 'reducer.delete' }), 'q-0');
+  assert.equal(await found({ action: 'reduce' }), '');
+  assert.equal(await found({ keyId: 'key-1' }), 'q-2 q-0');
+  assert.equal(await found({ objectId: 'r-1' }), 'q-2 q-0');
+  assert.equal(await found({ outcome: 'unknown' }), 'q-2');
+  assert.equal(await found({ objectId: 'r-1', outcome: 'done' }), 'q-0');
+  const [, second] = (await audit.list({ limit: 10 })).entries;
+  const at = Date.parse(second?.at ?? '');
+  for (const [filter, holds] of [
+    [{ from: at }, true],
+    [{ from: at + 60_000 }, false],
+    [{ to: at }, false],
+    [{ to: at + 60_000 }, true],
+  ] as const)
+    assert.equal((await found(filter)).includes('q-1'), holds, JSON.stringify(filter));
+  // What began long before is not looked for.
+  assert.deepEqual(await audit.list({ limit: 10, from: at + 3_600_000 }), { entries: [], next: undefined });
 });
 
 test('what can not be recorded is not begun, and an end that is lost leaves it unknown', async (t) => {

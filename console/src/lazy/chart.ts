@@ -43,7 +43,12 @@ export function openChart(host: HTMLElement, { kind, x, names, series, fromZero 
   const options: uPlot.Options = {
     ...sizeOf(),
     scales: {
-      x: { time: kind === 'time', ...(named ? { range: [-0.6, x.length - 0.4] } : {}) },
+      x: {
+        time: kind === 'time',
+        ...(named ? { range: [-0.6, x.length - 0.4] } : {}),
+        // Around one time alone there would be years.
+        ...(kind === 'time' && x.length === 1 ? { range: (_chart, least, most) => [least - 60, most + 60] } : {}),
+      },
       ...(named || fromZero
         ? { y: { range: (_chart, least, most) => uPlot.rangeNum(Math.min(least, 0), Math.max(most, 0), 0.1, true) } }
         : {}),

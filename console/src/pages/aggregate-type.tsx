@@ -103,6 +103,7 @@ export function AggregateTypePage({ id: name }: { readonly id: string }): JSX.El
 function Status({ of: binding }: { readonly of: Binding | undefined }): JSX.Element {
   if (binding === undefined) return <Badge>not bound</Badge>;
   if (binding.faulted !== undefined) return <Badge kind="bad">stopped</Badge>;
+  if (binding.faultCount > 0) return <Badge kind="bad">{plural(binding.faultCount, 'aggregate')} stopped</Badge>;
   if (binding.catchUp?.status === 'running') return <Badge kind="busy">catching up</Badge>;
   if (binding.catchUp?.status === 'failed') return <Badge kind="bad">not caught up</Badge>;
   return <Badge kind="good">bound</Badge>;

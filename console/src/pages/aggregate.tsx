@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { Link, useSearchParams } from 'wouter-preact';
 import { useLoad } from '../load';
 import { LONG_MS } from '../long';
-import { useSession } from '../session';
+import { useSession, type Session } from '../session';
 import { useTimeLine } from '../time-line';
 import { Confirm } from '../ui/dialogs';
 import { Difference, Json } from '../ui/json';
@@ -117,6 +117,9 @@ export function AggregatePage({ id }: { readonly id: string }): JSX.Element {
 }
 
 const FAULTED_EVERY_MS = 3_000;
+/** Other code may be bound meanwhile. */
+const KEPT_MS = 3_000;
+const MOST_KEPT = 16;
 
 interface SeenStates {
   readonly before: State | undefined;
@@ -144,11 +147,13 @@ function AtVersion({
     },
     [client, id, version],
   );
+  const stateAt = useStates(client, { type, id });
   const states = useLoad(
     async (signal): Promise<SeenStates> => {
-      const at = (atVersion: number): Promise<State> =>
-        client.request('getAggregateState', { path: { type, id }, query: { atVersion }, signal, timeoutMs: LONG_MS });
-      const [before, after] = await Promise.all([version > 1 ? at(version - 1) : undefined, at(version)]);
+      const [before, after] = await Promise.all([
+        version > 1 ? stateAt(version - 1, signal) : undefined,
+        stateAt(version, signal),
+      ]);
       return { before, after };
     },
     [client, id, type, version],
@@ -243,6 +248,33 @@ function Seen({ before, after, onReleased }: SeenStates & { readonly onReleased:
       <Difference before={before?.state ?? null} after={after.state} />
     </>
   );
+}
+
+/** A step of the slider has one of its two states from the step before, and asks for none where no reducer is bound. */
+function useStates(
+  client: Session['client'],
+  { type, id }: { readonly type: string; readonly id: string },
+): (version: number, signal: AbortSignal) => Promise<State> {
+  const kept = useRef(new Map<number, { readonly at: number; readonly state: State }>());
+  const unbound = useRef<{ readonly at: number; readonly error: unknown }>();
+  return async (version, signal) => {
+    const since = performance.now() - KEPT_MS;
+    if (unbound.current !== undefined && unbound.current.at > since) throw unbound.current.error;
+    const known = kept.current.get(version);
+    if (known !== undefined && known.at > since) return known.state;
+    try {
+      const query = { atVersion: version };
+      const asked = { path: { type, id }, query, signal, timeoutMs: LONG_MS };
+      const state = await client.request('getAggregateState', asked);
+      if (kept.current.size >= MOST_KEPT) kept.current.clear();
+      // What is faulted may go on at any time.
+      if (state.fault === undefined) kept.current.set(version, { at: performance.now(), state });
+      return state;
+    } catch (error) {
+      if (isRefused(error, 'NO_REDUCER_BOUND')) unbound.current = { at: performance.now(), error };
+      throw error;
+    }
+  };
 }
 
 /** Takes the aggregate away for good. */

@@ -38,7 +38,12 @@ export function AggregatesPage(): JSX.Element {
   useEffect(() => {
     if (total !== undefined) list.refresh();
   }, [total]);
-  const open = (aggregateId: string): void => go(`/aggregates/${encodeURIComponent(aggregateId)}`);
+  const [told, setTold] = useState<string>();
+  const open = (aggregateId: string): void => {
+    const isStep = aggregateId === '.' || aggregateId === '..';
+    setTold(isStep ? `No address leads to “${aggregateId}”: a browser takes it for a step of the path.` : undefined);
+    if (!isStep) go(`/aggregates/${encodeURIComponent(aggregateId)}`);
+  };
   return (
     <Page
       title="Aggregates"
@@ -97,6 +102,7 @@ export function AggregatesPage(): JSX.Element {
         )}
         {type !== undefined && <Link href={`/types/${encodeURIComponent(type)}`}>What makes the states of {type}</Link>}
       </div>
+      {told !== undefined && <p role="status">{told}</p>}
       {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
       {list.items.length > 0 ? (
         <Rows
@@ -130,10 +136,12 @@ export function AggregatesPage(): JSX.Element {
           </Empty>
         )
       )}
-      <p class="faint" role="status">
-        {plural(list.items.length, 'aggregate')}
-        {list.isWhole ? '' : ' so far; scroll for more'}
-      </p>
+      {!(list.isLoading && list.items.length === 0) && (
+        <p class="faint" role="status">
+          {plural(list.items.length, 'aggregate')}
+          {list.isWhole ? '' : ' so far; scroll for more'}
+        </p>
+      )}
     </Page>
   );
 }

@@ -12,6 +12,37 @@ const PAGE = 200;
 /** An entry that is asked for by its address is looked for among so many; further down whoever scrolls comes to it. */
 const MOST_LOOKED_AT = 10_000;
 
+const OUTCOMES = ['done', 'refused', 'failed', 'unknown'] as const;
+type Filter = 'tenant' | 'action' | 'object' | 'key' | 'outcome' | 'from' | 'to';
+interface FilterField {
+  readonly words: string;
+  readonly type?: 'datetime-local';
+  readonly placeholder?: string;
+}
+/** What entries are told apart by, as the address has them. Times are of the viewer's zone. */
+const FILTERS: Readonly<Record<Filter, FilterField>> = {
+  tenant: { words: 'Tenant', placeholder: 'all of them' },
+  action: { words: 'What', placeholder: 'projection.rollback, projection' },
+  object: { words: 'On', placeholder: 'an id' },
+  key: { words: 'By the key', placeholder: 'its keyId' },
+  outcome: { words: 'Outcome' },
+  from: { words: 'From', type: 'datetime-local' },
+  to: { words: 'To', type: 'datetime-local' },
+};
+type Chosen = Readonly<Partial<Record<Filter, string>>>;
+
+/** Those that are looked for less often. */
+const MORE: readonly Filter[] = ['key', 'outcome', 'from', 'to'];
+const NAMES = Object.keys(FILTERS) as readonly Filter[];
+/** Undefined where it is empty, or no time. */
+function timeOf(local: string | undefined): string | undefined {
+  const at = new Date(local ?? '');
+  return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
+}
+const outcomeOf = (text: string | undefined): (typeof OUTCOMES)[number] | undefined =>
+  OUTCOMES.find((one) => one === text);
+const orNone = (text: string | undefined): string | undefined => (text === '' ? undefined : text);
+
 interface Column {
   readonly head: string;
   /** Of a CSS grid. */
@@ -44,23 +75,30 @@ const columnsOf = ({
 export function AuditPage(): JSX.Element {
   const { client, kind } = useSession();
   const { search, change } = useAddress();
-  const tenant = search.get('tenant') ?? '';
+  const names = NAMES.filter((name) => name !== 'tenant' || kind === 'admin');
+  const wanted: Chosen = Object.fromEntries(names.map((name) => [name, search.get(name) ?? '']));
+  const { tenant = '', action, object, key, outcome, from, to } = wanted;
+  const isFiltered = Object.values(wanted).some((value) => value !== '');
   const chosenId = search.get('entry');
   const list = usePages(
     async (cursor, signal) => {
-      const query = { limit: PAGE, cursor };
+      const query = {
+        ...{ limit: PAGE, cursor, action: orNone(action), object: orNone(object), key: orNone(key) },
+        ...{ outcome: outcomeOf(outcome), from: timeOf(from), to: timeOf(to) },
+      };
       const page =
         kind === 'admin'
           ? await client.request('listAllAudit', { query: { ...query, ...(tenant !== '' && { tenant }) }, signal })
           : await client.request('listAudit', { query, signal });
       return { items: page.entries, nextCursor: page.nextCursor };
     },
-    [client, kind, tenant],
+    [client, kind, ...Object.values(wanted)],
   );
   const chosen = chosenId === null ? undefined : list.items.find(({ id }) => id === chosenId);
   const isLookedFor = chosenId !== null && chosen === undefined;
   const mayFind = !list.isWhole && list.error === undefined && list.items.length < MOST_LOOKED_AT;
-  useFurtherPages(list, isLookedFor && mayFind);
+  // A page of what is looked for may be empty, and more of it stand further down.
+  useFurtherPages(list, (isLookedFor && mayFind) || list.items.length < (isFiltered ? PAGE : 1));
   const columns = columnsOf({ namesTenants: kind === 'admin' && tenant === '', isOpen: chosenId !== null });
   return (
     <Page
@@ -71,9 +109,14 @@ export function AuditPage(): JSX.Element {
         </button>
       }
     >
-      {kind === 'admin' && (
-        <OfTenant key={tenant} tenant={tenant} onChange={(id) => change({ tenant: id, entry: undefined })} />
-      )}
+      <Filters
+        key={Object.values(wanted).join('\n')}
+        names={names}
+        chosen={wanted}
+        onChange={(next) =>
+          change({ ...Object.fromEntries(names.map((name) => [name, next[name]])), entry: undefined })
+        }
+      />
       {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
       {list.items.length > 0 ? (
         <div class={chosenId === null ? '' : 'split'}>
@@ -84,6 +127,7 @@ export function AuditPage(): JSX.Element {
             minWidth={columns.length * 130}
             heads={columns.map(({ head }) => head)}
             onEnd={list.more}
+            shows={chosen && list.items.indexOf(chosen)}
             selected={(index) => list.items[index]?.id === chosenId}
             onSelect={(index) => change({ entry: list.items[index]?.id })}
             row={(index) => {
@@ -110,10 +154,10 @@ export function AuditPage(): JSX.Element {
             </div>
           )}
         </div>
-      ) : list.isLoading ? (
+      ) : !list.isWhole && list.error === undefined ? (
         <Loading />
       ) : (
-        list.error === undefined && <Nothing tenant={tenant} />
+        list.error === undefined && <Nothing isFiltered={isFiltered} />
       )}
       <p class="faint" role="status">
         {plural(list.items.length, 'entry', 'entries')}
@@ -123,36 +167,60 @@ export function AuditPage(): JSX.Element {
   );
 }
 
-/** The filter that the owner has; what is written holds once it is sent. */
-function OfTenant({
-  tenant,
+/** What is written holds once it is sent. */
+function Filters({
+  names,
+  chosen,
   onChange,
 }: {
-  readonly tenant: string;
-  readonly onChange: (tenant: string) => void;
+  readonly names: readonly Filter[];
+  readonly chosen: Chosen;
+  readonly onChange: (chosen: Chosen) => void;
 }): JSX.Element {
-  const [text, setText] = useState(tenant);
+  const [written, setWritten] = useState(chosen);
+  const set = (name: Filter, value: string): void => setWritten((before) => ({ ...before, [name]: value }));
+  const field = (name: Filter): JSX.Element => {
+    const { words, type = 'search', placeholder } = FILTERS[name];
+    const value = written[name] ?? '';
+    return (
+      <label key={name}>
+        <span>{words}</span>
+        {name === 'outcome' ? (
+          <select value={value} onChange={({ currentTarget }) => set(name, currentTarget.value)}>
+            <option value="">any</option>
+            {OUTCOMES.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        ) : (
+          <input
+            type={type}
+            step={type === 'datetime-local' ? 1 : undefined}
+            placeholder={placeholder}
+            value={value}
+            onInput={({ currentTarget }) => set(name, currentTarget.value)}
+          />
+        )}
+      </label>
+    );
+  };
   return (
     <form
       role="search"
       class="filters"
       onSubmit={(event) => {
         event.preventDefault();
-        onChange(text.trim());
+        onChange(Object.fromEntries(Object.entries(written).map(([name, value]) => [name, value.trim()])));
       }}
     >
-      <label>
-        <span>Of the tenant</span>
-        <input
-          type="search"
-          placeholder="all of them  /"
-          value={text}
-          onInput={({ currentTarget: { value } }) => setText(value)}
-        />
-      </label>
+      {names.filter((name) => !MORE.includes(name)).map(field)}
+      <details open={MORE.some((name) => (chosen[name] ?? '') !== '')}>
+        <summary>More</summary>
+        <div class="filters">{MORE.map(field)}</div>
+      </details>
       <button type="submit">Show</button>
-      {tenant !== '' && (
-        <button type="button" onClick={() => onChange('')}>
+      {Object.values(chosen).some((value) => value !== '') && (
+        <button type="button" onClick={() => onChange({})}>
           Show all
         </button>
       )}
@@ -160,13 +228,13 @@ function OfTenant({
   );
 }
 
-const Nothing = ({ tenant }: { readonly tenant: string }): JSX.Element =>
-  tenant === '' ? (
-    <Empty title="Nothing was changed yet">
-      <p>Each change that a key asks for is an entry: deploys, configuration, keys, endpoints, erasures.</p>
+const Nothing = ({ isFiltered }: { readonly isFiltered: boolean }): JSX.Element =>
+  isFiltered ? (
+    <Empty title="Nothing like it was changed">
+      <p>Ids and actions are written as entries have them. Entries of a tenant that was deleted stay.</p>
     </Empty>
   ) : (
-    <Empty title={`Nothing of the tenant ${tenant} was changed`}>
-      <p>Ids are written as they are in the list of tenants. Entries of a tenant that was deleted stay.</p>
+    <Empty title="Nothing was changed yet">
+      <p>Each change that a key asks for is an entry: deploys, configuration, keys, endpoints, erasures.</p>
     </Empty>
   );

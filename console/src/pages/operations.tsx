@@ -1,7 +1,7 @@
 import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { Link, useSearchParams } from 'wouter-preact';
+import { useSearchParams } from 'wouter-preact';
 import type { ChartData } from '../lazy/chart';
 import { useLoad } from '../load';
 import { useSession } from '../session';
@@ -10,7 +10,7 @@ import { Badge, Empty, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { bytes, count, milliseconds, plural, timeOf } from '../words';
 import { ReadStore } from './read-store';
-import { ServedTenants } from './served-tenants';
+import { ServedTenants, TenantLink } from './served-tenants';
 
 type Process = Operations['listProcesses']['answer']['processes'][number];
 type Activity = Operations['getProcessActivity']['answer'];
@@ -94,7 +94,7 @@ function Processes({
 }
 
 function Shown({ activity, onChanged }: { readonly activity: Activity; readonly onChanged: () => void }): JSX.Element {
-  const { samples, moves } = activity;
+  const { samples, tenantNames } = activity;
   const last = samples.at(-1);
   return (
     <>
@@ -106,11 +106,11 @@ function Shown({ activity, onChanged }: { readonly activity: Activity; readonly 
       ) : (
         <>
           <Now sample={last} />
-          <Charts samples={samples} />
+          <Charts samples={samples} names={tenantNames} />
         </>
       )}
       <ServedTenants activity={activity} />
-      <Moves moves={moves} />
+      <Moves {...activity} />
       <ReadStore key={activity.url} activity={activity} onBegun={onChanged} />
       <div class="charts">
         <Holds holds={activity.holds} />
@@ -146,6 +146,13 @@ export function troublesOf({ checks, figures }: Pick<Activity, 'checks' | 'figur
   ];
 }
 
+const faultsOf = ({ aggregates, keys, artefacts }: Omit<Activity['faulted'][number], 'tenantId'>): string =>
+  [
+    ...(aggregates > 0 ? [`has ${plural(aggregates, 'aggregate')} that stopped at an event`] : []),
+    ...(keys > 0 ? [`has ${plural(keys, 'key')} of projections that stopped at one`] : []),
+    ...(artefacts > 0 ? [`has code that was halted (${plural(artefacts, 'artefact')})`] : []),
+  ].join(', ');
+
 function State({ activity }: { readonly activity: Activity }): JSX.Element {
   const troubles = troublesOf(activity);
   const { figures, roles } = activity;
@@ -167,6 +174,11 @@ function State({ activity }: { readonly activity: Activity }): JSX.Element {
         <ul class="faults" aria-label="What is amiss">
           {troubles.map((trouble) => (
             <li key={trouble}>{trouble}</li>
+          ))}
+          {activity.faulted.map(({ tenantId, ...counts }) => (
+            <li key={tenantId}>
+              <TenantLink id={tenantId} names={activity.tenantNames} /> {faultsOf(counts)}
+            </li>
           ))}
         </ul>
       )}
@@ -221,7 +233,13 @@ function busiest(samples: readonly Sample[]): readonly string[] {
     .map(([tenantId]) => tenantId);
 }
 
-function Charts({ samples }: { readonly samples: readonly Sample[] }): JSX.Element {
+function Charts({
+  samples,
+  names,
+}: {
+  readonly samples: readonly Sample[];
+  readonly names: Activity['tenantNames'];
+}): JSX.Element {
   // The answer is a new object each time, and has a new sample every third time only.
   const charts = useMemo(() => {
     const tenants = busiest(samples);
@@ -249,7 +267,7 @@ function Charts({ samples }: { readonly samples: readonly Sample[] }): JSX.Eleme
         data: lines(samples, [
           { name: 'all', of: (sample) => rate(sample.folded, sample) },
           ...tenants.map((id) => ({
-            name: id,
+            name: names[id] ?? id,
             of: (sample: Sample) => rate(sample.tenants.find(({ tenantId }) => tenantId === id)?.folded ?? 0, sample),
           })),
         ]),
@@ -282,7 +300,7 @@ const MOVED: Readonly<Record<Move['what'], string>> = {
   closed: 'closed here',
 };
 
-function Moves({ moves }: { readonly moves: readonly Move[] }): JSX.Element {
+function Moves({ moves, tenantNames: names }: Pick<Activity, 'moves' | 'tenantNames'>): JSX.Element {
   if (moves.length === 0) return <></>;
   const latest = moves.toReversed();
   return (
@@ -302,7 +320,7 @@ function Moves({ moves }: { readonly moves: readonly Move[] }): JSX.Element {
               cells: move
                 ? [
                     <Time at={move.at} />,
-                    <Link href={`/?tenant=${encodeURIComponent(move.tenantId)}`}>{move.tenantId}</Link>,
+                    <TenantLink id={move.tenantId} names={names} />,
                     count(move.partition),
                     MOVED[move.what],
                     move.tookMs === undefined ? '' : milliseconds(move.tookMs),

@@ -54,16 +54,32 @@ function servedOf({ samples, moves }: Pick<Activity, 'samples' | 'moves'>): read
     .sort((a, b) => loadOf(b) - loadOf(a) || a.tenantId.localeCompare(b.tenantId));
 }
 
+const pathOf = (tenantId = ''): string => `/?tenant=${encodeURIComponent(tenantId)}`;
+
+/** By its name; its id where it has none any more, or where it is called so. */
+export const TenantLink = ({
+  id,
+  names,
+  tabIndex,
+}: {
+  readonly id: string;
+  readonly names: Activity['tenantNames'];
+  readonly tabIndex?: number;
+}): JSX.Element => (
+  <Link href={pathOf(id)} title={id} {...(tabIndex !== undefined && { tabIndex })}>
+    {names[id] ?? id}
+  </Link>
+);
+
 /** The tenants that a process serves, by what they take of it. */
 export function ServedTenants({
   activity,
 }: {
-  readonly activity: Pick<Activity, 'samples' | 'moves' | 'figures'>;
+  readonly activity: Pick<Activity, 'samples' | 'moves' | 'figures' | 'tenantNames'>;
 }): JSX.Element {
   const [, go] = useLocation();
   const served = servedOf(activity);
   if (served.length === 0) return <></>;
-  const pathOf = (tenantId = ''): string => `/?tenant=${encodeURIComponent(tenantId)}`;
   const others = (activity.figures['active_tenants'] ?? 0) - served.length;
   return (
     <section aria-label="Tenants served here">
@@ -82,9 +98,7 @@ export function ServedTenants({
             return {
               key: tenant.tenantId,
               cells: [
-                <Link href={pathOf(tenant.tenantId)} tabIndex={-1}>
-                  {tenant.tenantId}
-                </Link>,
+                <TenantLink id={tenant.tenantId} names={activity.tenantNames} tabIndex={-1} />,
                 ...[tenant.events, tenant.folded, tenant.changes, tenant.partitions].map((value) => (
                   <span class="number">{count(value)}</span>
                 )),

@@ -134,6 +134,7 @@ export function TenantDetail({
             onCancel={close}
             send={async (quotas) => {
               await change({ quotas });
+              usage.reload();
               close();
             }}
           />

@@ -832,6 +832,17 @@ export type ProcessActivity = {
     readonly what: 'restored' | 'promoted' | 'closed';
     readonly tookMs?: number;
   }[];
+  /** Tenants with aggregates or keys of projections that stand at an event here, or with code that is halted; the 50 that have most. */
+  readonly faulted: readonly {
+    readonly tenantId: string;
+    readonly aggregates: number;
+    readonly keys: number;
+    readonly artefacts: number;
+  }[];
+  /** Of the tenants that are named here, by id. */
+  readonly tenantNames: {
+    readonly [member: string]: string;
+  };
   /** The longest that each kind of work held the event loop in the last one to two minutes, and how often it held it for over 50 ms. */
   readonly holds: readonly {
     readonly work: string;
@@ -2657,6 +2668,17 @@ export interface Operations {
     readonly query: {
       readonly limit?: number | undefined;
       readonly cursor?: string | undefined;
+      /** Of this action, as projection.rollback, or of all of a kind, as projection. */
+      readonly action?: string | undefined;
+      /** That the key with this keyId asked for; admin: the admin key. */
+      readonly key?: string | undefined;
+      readonly outcome?: 'done' | 'refused' | 'failed' | 'unknown' | undefined;
+      /** Whose object has this id. */
+      readonly object?: string | undefined;
+      /** That began at this time or later. */
+      readonly from?: string | undefined;
+      /** That began before this time. */
+      readonly to?: string | undefined;
     };
     readonly body: undefined;
     readonly answer: {
@@ -2670,6 +2692,17 @@ export interface Operations {
     readonly query: {
       readonly limit?: number | undefined;
       readonly cursor?: string | undefined;
+      /** Of this action, as projection.rollback, or of all of a kind, as projection. */
+      readonly action?: string | undefined;
+      /** That the key with this keyId asked for; admin: the admin key. */
+      readonly key?: string | undefined;
+      readonly outcome?: 'done' | 'refused' | 'failed' | 'unknown' | undefined;
+      /** Whose object has this id. */
+      readonly object?: string | undefined;
+      /** That began at this time or later. */
+      readonly from?: string | undefined;
+      /** That began before this time. */
+      readonly to?: string | undefined;
       /** Of this tenant alone, also of one that was deleted. */
       readonly tenant?: string | undefined;
     };

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { AuditEntry, AuditFilter } from '../../audit/audit-entry.js';
 import { StatefoldError } from '../../core/errors.js';
-import { anyText, badCursor, described, paging } from '../parameters.js';
+import { anyText, badCursor, described, only, paging, time, type Values } from '../parameters.js';
 import { anyObject, component, integer, listOf, text, timestamp } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';
 
@@ -32,16 +32,25 @@ export const AuditRecord = component(
 );
 export type AuditRecord = z.infer<typeof AuditRecord>;
 
+const FILTERS = {
+  action: described(anyText, 'Of this action, as projection.rollback, or of all of a kind, as projection.'),
+  key: described(anyText, 'That the key with this keyId asked for; admin: the admin key.'),
+  outcome: only('done', 'refused', 'failed', 'unknown'),
+  object: described(anyText, 'Whose object has this id.'),
+  from: described(time, 'That began at this time or later.'),
+  to: described(time, 'That began before this time.'),
+};
+
 const answers = { 200: listOf('entries', AuditRecord) };
 
 async function pageOf(
   { audit }: RouteDependencies,
-  { limit, cursor }: { readonly limit: number; readonly cursor: string | undefined },
-  filter: Pick<AuditFilter, 'tenantId' | 'tenantCreatedAt'>,
+  { cursor, limit, key, object, ...wanted }: Values<typeof FILTERS & typeof paging>,
+  tenant: Pick<AuditFilter, 'tenantId' | 'tenantCreatedAt'>,
   shown: (entry: AuditEntry) => AuditEntry = (entry) => entry,
 ): Promise<object> {
   const before = cursor === undefined ? undefined : placeOf(cursor);
-  const { entries, next } = await audit.list({ ...filter, before, limit });
+  const { entries, next } = await audit.list({ ...wanted, ...tenant, keyId: key, objectId: object, before, limit });
   return {
     entries: entries.map((entry) => recordOf(shown(entry))),
     nextCursor: next === undefined ? undefined : Buffer.from(String(next)).toString('base64url'),
@@ -69,7 +78,9 @@ const listAudit = route({
   servedBy: 'any',
   credentials: 'tenant',
   scope: 'audit',
-  query: paging,
+  query: { ...paging, ...FILTERS },
+  // A misspelt name would tell of everything.
+  strictQuery: true,
   answers,
   serve: async (dependencies, call) => {
     const { tenantId } = call;
@@ -90,9 +101,9 @@ const listAllAudit = route({
   credentials: 'admin',
   query: {
     ...paging,
+    ...FILTERS,
     tenant: described(anyText, 'Of this tenant alone, also of one that was deleted.'),
   },
-  // A misspelt name would tell of every tenant.
   strictQuery: true,
   answers,
   serve: async (dependencies, call) => {

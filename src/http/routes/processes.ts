@@ -65,6 +65,12 @@ export const ProcessActivity = component(
       .describe(
         'Tenants, and partitions of them, that came to this process or left it: the latest 500, ascending by time.',
       ),
+    faulted: z
+      .array(z.strictObject({ tenantId: text, aggregates: integer, keys: integer, artefacts: integer }))
+      .describe(
+        'Tenants with aggregates or keys of projections that stand at an event here, or with code that is halted; the 50 that have most.',
+      ),
+    tenantNames: z.record(z.string(), text).describe('Of the tenants that are named here, by id.'),
     holds: z
       .array(z.strictObject({ work: text, longestMs: number, long: integer }))
       .describe(
