@@ -7,7 +7,7 @@ import { ERASED_BASE, type Control, type EventsBody, type TransactionValue } fro
 import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
 import { controlInput } from '../feed/inputs.js';
-import type { RecordCodec } from '../log/codec/codec.js';
+import type { BodyCodec, RecordCodec } from '../log/codec/codec.js';
 import { commitBytes, storedCommitBytes, transactionBytes } from '../log/codec/commit-bytes.js';
 import { EventsLog } from '../log/journal/events-log.js';
 import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-partition.js';
@@ -52,7 +52,7 @@ export interface EventsWriterOptions {
   readonly ref: PartitionRef;
   /** Of how many partitions the tenant's events are. */
   readonly partitionCount: number;
-  readonly codec: RecordCodec<EventsBody>;
+  readonly codec: RecordCodec<EventsBody> & BodyCodec<EventsBody>;
   /** Id of this process, new at each start. */
   readonly owner: string;
   readonly logger: Logger;

@@ -34,12 +34,16 @@ function encodeErasure(erasure: PositionedErasure): Buffer {
   return lineOf(JSON.stringify(erasureRecord(erasure)));
 }
 
+/** Most texts are told as they are. */
+const PLAIN = /^[ !#-[\]-~]*$/;
+const jsonOf = (text: string): string => (PLAIN.test(text) ? `"${text}"` : JSON.stringify(text));
+
 function encodeRecord(event: PositionedEvent): Buffer {
   const { position, eventId, aggregateId, aggregateType, eventType, data, version, timestamp } = event;
   const { correlationId, causationId, metadata } = event;
   const head =
-    `{"position":${position},"eventId":"${eventId}","aggregateId":${JSON.stringify(aggregateId)}` +
-    `,"aggregateType":"${aggregateType}","eventType":${JSON.stringify(eventType)},"data":`;
+    `{"position":${position},"eventId":"${eventId}","aggregateId":${jsonOf(aggregateId)}` +
+    `,"aggregateType":"${aggregateType}","eventType":${jsonOf(eventType)},"data":`;
   const rest =
     `,"version":${version},"timestamp":"${isoTimestamp(timestamp)}"` +
     (correlationId === undefined ? '' : `,"correlationId":${JSON.stringify(correlationId)}`) +

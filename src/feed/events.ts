@@ -1,5 +1,4 @@
 import {
-  eventAt,
   eventsIn,
   MAX_COMMIT_EVENTS,
   type AggregateCommit,
@@ -194,7 +193,7 @@ function positioned(input: CommitInput): readonly PositionedEvent[] {
 }
 
 const positionedFrom = (first: number, commit: AggregateCommit): PositionedEvent[] =>
-  commit.events.map((_event, i) => new EventInFeed(first + i, eventAt(commit, i)));
+  commit.events.map((event, i) => new EventInFeed(first + i, commit, event, commit.baseVersion + i + 1));
 
 /** Keeps its bytes: it is encoded for who asks first, and told to all. */
 class EventInFeed implements PositionedEvent {
@@ -212,18 +211,18 @@ class EventInFeed implements PositionedEvent {
   /** Out of the reach of who copies its members: a copy may be of something else. */
   #bytes: RecordBytes | undefined;
 
-  constructor(position: number, event: StoredEvent) {
+  constructor(position: number, commit: AggregateCommit, event: AggregateCommit['events'][number], version: number) {
     this.position = position;
     this.eventId = event.eventId;
-    this.aggregateId = event.aggregateId;
-    this.aggregateType = event.aggregateType;
+    this.aggregateId = commit.aggregateId;
+    this.aggregateType = commit.aggregateType;
     this.eventType = event.eventType;
-    this.version = event.version;
-    this.timestamp = event.timestamp;
-    this.correlationId = event.correlationId;
-    this.causationId = event.causationId;
+    this.version = version;
+    this.timestamp = commit.timestamp;
+    this.correlationId = event.correlationId ?? commit.correlationId;
+    this.causationId = event.causationId ?? commit.causationId;
     this.data = event.data;
-    this.metadata = event.metadata;
+    this.metadata = event.metadata ?? commit.metadata;
   }
 
   bytes(encoded: (event: PositionedEvent) => RecordBytes): RecordBytes {

@@ -2,7 +2,7 @@ import { InvariantError } from '../core/errors.js';
 import { READ_BYTES } from '../core/reads.js';
 import type { SharedCache } from '../core/shared-cache.js';
 import { overSlices } from '../core/slices.js';
-import type { RecordCodec } from '../log/codec/codec.js';
+import type { BodyCodec } from '../log/codec/codec.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 import type { Budget, Feed, ItemKind, Page } from './feed.js';
@@ -12,7 +12,7 @@ import { Tail } from './tail.js';
 export interface LogFeedOptions<B extends { readonly kind: string }, T> {
   readonly log: Log;
   readonly ref: PartitionRef;
-  readonly codec: RecordCodec<B>;
+  readonly codec: BodyCodec<B>;
   readonly kind: ItemKind<B, T>;
   /** Of the last items, which are kept in memory. */
   readonly tailBytes: number;
@@ -209,7 +209,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
 
   #decode({ offset, value }: LogRecord): T | undefined {
     if (value === null || offset < this.#first || this.#voids.has(offset)) return undefined;
-    const body = this.#options.codec.decode(value)?.body;
+    const body = this.#options.codec.decodeBody(value);
     return body === undefined || body.kind === 'Claim' ? undefined : this.#options.kind.itemOf(offset, body as B);
   }
 }

@@ -6,7 +6,7 @@ import type { Logger } from '../core/logger.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
 import { changeOf, CHANGES, type TenantChanges } from '../feed/changes.js';
 import { LogFeed } from '../feed/log-feed.js';
-import type { RecordCodec } from '../log/codec/codec.js';
+import type { BodyCodec, RecordCodec } from '../log/codec/codec.js';
 import { FencedPartition, type EpochSource, type PartitionObserver } from '../log/journal/fenced-partition.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { Log, PartitionRef } from '../log/log.js';
@@ -61,7 +61,7 @@ export interface ChangesObserver {
 export interface ChangesWriterOptions {
   readonly log: Log;
   readonly ref: PartitionRef;
-  readonly codec: RecordCodec<ChangesBody>;
+  readonly codec: RecordCodec<ChangesBody> & BodyCodec<ChangesBody>;
   /** Id of this process, new at each start. */
   readonly owner: string;
   readonly logger: Logger;

@@ -4,9 +4,19 @@ import { describe, it } from 'node:test';
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { findProjectRoot } from '../../src/config/project-root.js';
+import { withId } from '../../src/core/event.js';
+import { uuidText } from '../../src/core/ids.js';
 import type { ChangeValue, CommitValue, EventsBody, Fence, TransactionValue } from '../../src/core/records.js';
+import { storedCommit } from '../../src/log/codec/commit-of-view.js';
 import { CommitView } from '../../src/log/codec/commit-records.js';
-import { AvroRecordCodec, commitInAvro, loadCodecs, UnknownSchemaError } from '../../src/log/codec/codec.js';
+import {
+  AvroRecordCodec,
+  commitInAvro,
+  loadCodecs,
+  UnknownSchemaError,
+  type BodyCodec,
+  type RecordCodec,
+} from '../../src/log/codec/codec.js';
 import { readSchemas } from '../../src/log/codec/schemas.js';
 
 const DIRECTORY = join(findProjectRoot(), 'schemas', 'avro');
@@ -104,16 +114,23 @@ const GOLDEN_CHANGES: [string, ChangeValue, string][] = [
   ],
 ];
 
+/** Who asks for the body alone is given the same. */
+function decoded<B>(codec: RecordCodec<B> & BodyCodec<B>, value: Buffer): ReturnType<RecordCodec<B>['decode']> {
+  const record = codec.decode(value);
+  assert.deepEqual(plain(codec.decodeBody(value)), plain(record?.body));
+  return record;
+}
+
 describe('the codec of records', () => {
   it('writes the golden bytes, and reads them', () => {
     for (const [name, body, hex] of GOLDEN) {
       assert.equal(codecs.events.encode(fence, body).toString('hex'), hex, name);
-      assert.deepEqual(plain(codecs.events.decode(Buffer.from(hex, 'hex'))), { fence, body }, name);
+      assert.deepEqual(plain(decoded(codecs.events, Buffer.from(hex, 'hex'))), { fence, body }, name);
     }
     for (const [name, value, hex] of GOLDEN_CHANGES) {
       const body = { kind: 'Change', value } as const;
       assert.equal(codecs.changes.encode(fence, body).toString('hex'), hex, name);
-      assert.deepEqual(plain(codecs.changes.decode(Buffer.from(hex, 'hex'))), { fence, body }, name);
+      assert.deepEqual(plain(decoded(codecs.changes, Buffer.from(hex, 'hex'))), { fence, body }, name);
     }
   });
 
@@ -173,11 +190,11 @@ describe('the codec of records', () => {
     fc.assert(
       fc.property(fences, commits, changes, (of, value, change) => {
         assert.deepEqual(
-          plain(codecs.events.decode(codecs.events.encode(of, { kind: 'Commit', value }))),
+          plain(decoded(codecs.events, codecs.events.encode(of, { kind: 'Commit', value }))),
           plain({ fence: of, body: { kind: 'Commit', value } }),
         );
         assert.deepEqual(
-          plain(codecs.changes.decode(codecs.changes.encode(of, { kind: 'Change', value: change }))),
+          plain(decoded(codecs.changes, codecs.changes.encode(of, { kind: 'Change', value: change }))),
           plain({ fence: of, body: { kind: 'Change', value: change } }),
         );
         // Only what comes in parts is written with the second version: who knows the first alone reads all else.
@@ -231,12 +248,16 @@ describe('the codec of records', () => {
         for (const [of, value] of records) {
           const encoded = codecs.events.encode(of, { kind: 'Commit', value });
           assert.deepEqual(encoded, whole.encode(of, { kind: 'Commit', value }));
-          const read = codecs.events.decode(encoded);
+          const read = decoded(codecs.events, encoded);
           assert.ok(read?.body.value instanceof CommitView);
           assert.equal(read.body.value.eventCount, value.events.length);
           // The last pieces first: none rests on another.
           assert.deepEqual(plain(read.body.value.events), plain(value.events));
           assert.deepEqual(plain(read), plain(whole.decode(encoded)));
+          assert.deepEqual(
+            storedCommit(0, read.body.value).events,
+            value.events.map((event) => withId(event, uuidText(event.eventId))),
+          );
         }
       }),
     );
@@ -266,7 +287,7 @@ describe('the codec of records', () => {
         assert.equal(encoded.readUInt32BE(1), mixed ? 5 : 1);
         if (mixed)
           assert.deepEqual(encoded, whole.encode(fence, { kind: 'Commit', value: commitInAvro(value) as CommitValue }));
-        const read = codecs.events.decode(encoded);
+        const read = decoded(codecs.events, encoded);
         assert.ok(read?.body.value instanceof CommitView);
         assert.deepEqual(plain(read), plain({ fence, body: { kind: 'Commit', value } }));
       }),
@@ -281,7 +302,7 @@ describe('the codec of records', () => {
       encoded.subarray(events + 1),
     ]);
     blocks.writeUInt32BE(crc32(blocks.subarray(9)), 5);
-    assert.deepEqual(plain(codecs.events.decode(blocks)), { fence, body: { kind: 'Commit', value: own } });
+    assert.deepEqual(plain(decoded(codecs.events, blocks)), { fence, body: { kind: 'Commit', value: own } });
     const at = encoded.indexOf(Buffer.alloc(16, 7)) - 1; // three events
     const both = Buffer.concat([
       encoded.subarray(0, at),
@@ -289,14 +310,14 @@ describe('the codec of records', () => {
       encoded.subarray(at + 1),
     ]);
     both.writeUInt32BE(crc32(both.subarray(9)), 5);
-    assert.deepEqual(plain(codecs.events.decode(both)), { fence, body: { kind: 'Commit', value: own } });
+    assert.deepEqual(plain(decoded(codecs.events, both)), { fence, body: { kind: 'Commit', value: own } });
   });
 
   it('a transaction is written with the third version of the schema, and read as it was', () => {
     const body: EventsBody = { kind: 'Transaction', value: transaction };
     const encoded = codecs.events.encode(fence, body);
     assert.equal(encoded.toString('hex'), GOLDEN_TRANSACTION);
-    assert.deepEqual(plain(codecs.events.decode(encoded)), { fence, body });
+    assert.deepEqual(plain(decoded(codecs.events, encoded)), { fence, body });
     const { schema } = readSchemas(DIRECTORY).events3;
     const whole = new AvroRecordCodec<EventsBody>({ schema, schemaId: 7 });
     assert.equal(whole.decode(encoded)?.body.kind, 'Transaction');
@@ -330,7 +351,7 @@ describe('the codec of records', () => {
       encoded.subarray(before + 1),
     ]);
     blocks.writeUInt32BE(crc32(blocks.subarray(9)), 5);
-    assert.deepEqual(plain(codecs.events.decode(blocks)), { fence, body: { kind: 'Commit', value: commit } });
+    assert.deepEqual(plain(decoded(codecs.events, blocks)), { fence, body: { kind: 'Commit', value: commit } });
   });
 
   it('encodes what is larger than its scratch', () => {
@@ -340,8 +361,8 @@ describe('the codec of records', () => {
     };
     const again: EventsBody = { kind: 'Commit', value: commit };
     const [large, small] = [codecs.events.encode(fence, body), codecs.events.encode(fence, again)];
-    assert.deepEqual(plain(codecs.events.decode(large)?.body), body);
-    assert.deepEqual(plain(codecs.events.decode(small)?.body), again);
+    assert.deepEqual(plain(decoded(codecs.events, large)?.body), body);
+    assert.deepEqual(plain(decoded(codecs.events, small)?.body), again);
   });
 
   it('stops at any damaged byte', () => {
@@ -351,9 +372,10 @@ describe('the codec of records', () => {
         const damaged = Buffer.from(value);
         damaged[at] = (damaged[at] ?? 0) ^ flip;
         assert.throws(() => codecs.events.decode(damaged), /checksum/);
+        assert.throws(() => codecs.events.decodeBody(damaged), /checksum/);
       }),
     );
-    assert.throws(() => codecs.events.decode(value.subarray(0, value.length - 1)), /checksum/);
+    assert.throws(() => decoded(codecs.events, value.subarray(0, value.length - 1)), /checksum/);
   });
 
   it('what is not ours is no record', () => {
@@ -367,7 +389,7 @@ describe('the codec of records', () => {
       claim.subarray(0, 9),
       oneByteOff,
     ])
-      assert.equal(codecs.events.decode(foreign), undefined);
+      assert.equal(decoded(codecs.events, foreign), undefined);
   });
 
   it('stops at a record of ours whose schema it does not know, which others may count', () => {
@@ -384,14 +406,14 @@ describe('the codec of records', () => {
         events4: 77,
       }).events.encode(fence, { kind: 'Commit', value: commit });
       assert.throws(
-        () => codecs.events.decode(written),
+        () => decoded(codecs.events, written),
         (error) =>
           error instanceof UnknownSchemaError &&
           error.message.includes(`schema id ${id}, this process knows 1, 5, 7, 8: `) &&
           error.message.includes('SCHEMA_REGISTRY_URL'),
       );
       written[5] = (written[5] ?? 0) ^ 1;
-      assert.equal(codecs.events.decode(written), undefined);
+      assert.equal(decoded(codecs.events, written), undefined);
     }
   });
 

@@ -9,7 +9,7 @@ import { INPUTS, type Input } from '../../src/feed/inputs.js';
 import { LogFeed } from '../../src/feed/log-feed.js';
 import { ALL_EVENTS } from '../../src/feed/sources.js';
 import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
-import type { RecordCodec } from '../../src/log/codec/codec.js';
+import type { BodyCodec } from '../../src/log/codec/codec.js';
 import type { Log } from '../../src/log/log.js';
 import { commit, feedOf, ListedInputs } from '../support/listed-inputs.js';
 import { hubOf } from '../support/all-changes.js';
@@ -202,7 +202,7 @@ test('events that are more together than a page takes are all pushed, live too',
   const log = new LogFeed({
     log: {} as Log, // what is asked for lies in memory
     ref: { topic: 't', partition: 0 },
-    codec: {} as RecordCodec<EventsBody>,
+    codec: {} as BodyCodec<EventsBody>,
     kind: INPUTS,
     tailBytes: 64 * 1024 * 1024,
     start: 0,

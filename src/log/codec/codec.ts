@@ -25,6 +25,12 @@ export interface RecordCodec<B> {
   decode(value: Buffer): { readonly fence: Fence; readonly body: B | ClaimBody } | undefined;
 }
 
+/** Reads records of which it is known already that they count, and so needs nothing of their fences. */
+export interface BodyCodec<B> {
+  /** As `RecordCodec.decode` */
+  decodeBody(value: Buffer): B | ClaimBody | undefined;
+}
+
 /**
  * A record of ours whose schema this process doesn't know: written by a newer version of the service, or with the ids of another
  * schema registry. It may count for readers who know it, so it is never taken for void here: the reader stops.
@@ -84,11 +90,14 @@ export interface AvroRecordCodecOptions {
 interface QuickRecords<B> {
   /** A whole record, whose fields start at `at`. */
   read(value: Buffer, at: number): { readonly fence: Fence; readonly body: B | ClaimBody } | undefined;
+  readBody(value: Buffer, at: number): B | ClaimBody | undefined;
   /** The fields, after so many bytes. */
   write(fence: Fence, body: B | ClaimBody, before: number): Buffer | undefined;
 }
 
-export class AvroRecordCodec<B extends { readonly kind: string; readonly value: object }> implements RecordCodec<B> {
+export class AvroRecordCodec<B extends { readonly kind: string; readonly value: object }>
+  implements RecordCodec<B>, BodyCodec<B>
+{
   readonly #type: avro.Type;
   readonly #schemaId: number;
   readonly #earlier: ReadonlyMap<number, avro.Resolver>;
@@ -134,10 +143,24 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
   }
 
   decode(value: Buffer): { readonly fence: Fence; readonly body: B | ClaimBody } | undefined {
+    const id = this.#schemaIdOf(value);
+    if (id === undefined) return undefined;
+    return (id === this.#schemaId ? this.#quick?.read(value, CHECKSUM_END) : undefined) ?? this.#decode(value, id);
+  }
+
+  decodeBody(value: Buffer): B | ClaimBody | undefined {
+    const id = this.#schemaIdOf(value);
+    if (id === undefined) return undefined;
+    return (
+      (id === this.#schemaId ? this.#quick?.readBody(value, CHECKSUM_END) : undefined) ?? this.#decode(value, id).body
+    );
+  }
+
+  /** Of a record of ours that is whole; undefined: none of ours. */
+  #schemaIdOf(value: Buffer): number | undefined {
     if (value.length <= CHECKSUM_END || value[0] !== 0) return undefined;
     const id = value.readUInt32BE(1);
-    const resolver = id === this.#schemaId ? undefined : this.#earlier.get(id);
-    const known = id === this.#schemaId || resolver !== undefined;
+    const known = id === this.#schemaId || this.#earlier.has(id);
     const whole = value.readUInt32BE(WIRE_HEADER) === crc32(value.subarray(CHECKSUM_END));
     if (!known) {
       // Whose checksum is right at this place was written by this service; anyone else's bytes are no record.
@@ -145,8 +168,11 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
       return undefined;
     }
     if (!whole) throw new InvariantError('a record of the log has a wrong checksum: the log is damaged');
-    const quick = id === this.#schemaId ? this.#quick?.read(value, CHECKSUM_END) : undefined;
-    if (quick !== undefined) return quick;
+    return id;
+  }
+
+  #decode(value: Buffer, id: number): { readonly fence: Fence; readonly body: B | ClaimBody } {
+    const resolver = this.#earlier.get(id);
     const { value: record } = this.#type.decode(value, WIRE_HEADER, resolver) as { value: AvroRecord };
     const { epoch, owner, recordId, expectedOffset, previous } = record;
     const [branch = ''] = Object.keys(record.body);
@@ -156,8 +182,8 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
 }
 
 /** Records of the events topic: of the first version of its schema, of the second where the first can't hold them, of the third those of transactions, of the fourth those of erasures. */
-export class EventsCodec implements RecordCodec<EventsBody> {
-  readonly #first: RecordCodec<EventsBody>;
+export class EventsCodec implements RecordCodec<EventsBody>, BodyCodec<EventsBody> {
+  readonly #first: RecordCodec<EventsBody> & BodyCodec<EventsBody>;
   readonly #second: RecordCodec<EventsBody>;
   readonly #secondId: number;
   readonly #third: RecordCodec<EventsBody>;
@@ -201,6 +227,16 @@ export class EventsCodec implements RecordCodec<EventsBody> {
     if (id === this.#thirdId) return this.#decodeThird(value);
     if (id === this.#fourthId) return this.#fourth.decode(value);
     if (id !== this.#secondId) return this.#first.decode(value);
+    return this.#decodeSecond(value);
+  }
+
+  decodeBody(value: Buffer): EventsBody | ClaimBody | undefined {
+    const id = value.length <= CHECKSUM_END || value[0] !== 0 ? 0 : value.readUInt32BE(1);
+    const isOfFirst = id !== this.#secondId && id !== this.#thirdId && id !== this.#fourthId;
+    return isOfFirst ? this.#first.decodeBody(value) : this.decode(value)?.body;
+  }
+
+  #decodeSecond(value: Buffer): ReturnType<RecordCodec<EventsBody>['decode']> {
     const record = this.#second.decode(value);
     if (record?.body.kind !== 'Commit' || !('contexts' in record.body.value)) return record;
     const { contexts, ...commit } = record.body.value as CommitValue & { readonly contexts: readonly EventContext[] };
@@ -232,7 +268,7 @@ const partInAvro = (part: TransactionPartValue): PartInAvro => ({
 });
 
 /** Records of the changes topic: of the first version of its schema, and of the second those of inputs whose changes come in parts. */
-export class ChangesCodec implements RecordCodec<ChangesBody> {
+export class ChangesCodec implements RecordCodec<ChangesBody>, BodyCodec<ChangesBody> {
   readonly #first: RecordCodec<ChangesBody>;
   readonly #second: RecordCodec<ChangesBody>;
   readonly #secondId: number;
@@ -257,14 +293,18 @@ export class ChangesCodec implements RecordCodec<ChangesBody> {
     const second = value.length > CHECKSUM_END && value[0] === 0 && value.readUInt32BE(1) === this.#secondId;
     return second ? this.#second.decode(value) : this.#first.decode(value);
   }
+
+  decodeBody(value: Buffer): ChangesBody | ClaimBody | undefined {
+    return this.decode(value)?.body;
+  }
 }
 
 /** A commit as the second version of the schema has it. */
 export const commitInAvro = (value: CommitValue): object => ({ ...value, contexts: contextsOf(value) });
 
 export interface Codecs {
-  readonly events: RecordCodec<EventsBody>;
-  readonly changes: RecordCodec<ChangesBody>;
+  readonly events: RecordCodec<EventsBody> & BodyCodec<EventsBody>;
+  readonly changes: RecordCodec<ChangesBody> & BodyCodec<ChangesBody>;
   readonly catalog: RecordCodec<CatalogBody>;
   readonly order: RecordCodec<OrderBody>;
 }

@@ -56,7 +56,7 @@ export class CommitOfView implements AggregateCommit {
   }
 
   get events(): Events {
-    return (this.#events ??= this.#value.events.map((event) => withId(event, uuidText(event.eventId))));
+    return (this.#events ??= this.#value.eventsById());
   }
 }
 

@@ -1,5 +1,6 @@
 import { InvariantError } from '../../core/errors.js';
-import { hasContext } from '../../core/event.js';
+import { hasContext, type AggregateCommit } from '../../core/event.js';
+import { uuidText } from '../../core/ids.js';
 import type { ClaimBody, CommitValue, EventsBody, Fence } from '../../core/records.js';
 import { AvroBytes, RecurringText } from './avro-bytes.js';
 import { AvroWriter } from './avro-writer.js';
@@ -9,6 +10,9 @@ const COMMIT = 1;
 const UUID_BYTES = 16;
 
 type Events = CommitValue['events'];
+/** From one commit to the next, too. */
+const EVENT_TYPES = new RecurringText();
+type StoredEvents = AggregateCommit['events'];
 
 /** A commit as its record has it. What only some readers look at is decoded when they do: a fold over history asks for little. */
 export class CommitView implements CommitValue {
@@ -18,6 +22,8 @@ export class CommitView implements CommitValue {
   readonly #correlationAt: number;
   readonly #eventsAt: number;
   readonly #withContexts: boolean;
+  /** It has an id or metadata of its own. */
+  readonly #hasContext: boolean;
   #events: Events | undefined;
 
   constructor(
@@ -33,8 +39,10 @@ export class CommitView implements CommitValue {
     readonly eventCount: number,
     /** It is written with the second version of the schema. */
     withContexts: boolean,
+    hasContext: boolean,
   ) {
     this.#withContexts = withContexts;
+    this.#hasContext = hasContext;
     this.#bytes = bytes;
     this.#commandAt = commandAt;
     this.#correlationAt = correlationAt;
@@ -58,16 +66,19 @@ export class CommitView implements CommitValue {
   }
 
   get correlationId(): string | null {
+    if (!this.#hasContext) return null;
     return this.#from(this.#correlationAt).nullableText();
   }
 
   get causationId(): string | null {
+    if (!this.#hasContext) return null;
     const from = this.#from(this.#correlationAt);
     from.skipNullable();
     return from.nullableText();
   }
 
   get metadata(): Buffer | null {
+    if (!this.#hasContext) return null;
     const from = this.#from(this.#correlationAt);
     from.skipNullable();
     from.skipNullable();
@@ -78,14 +89,29 @@ export class CommitView implements CommitValue {
     return (this.#events ??= this.#decodeEvents());
   }
 
+  /** `events` under their ids as text, made in one go: nobody else may want them in another form. */
+  eventsById(): StoredEvents {
+    const from = this.#from(this.#eventsAt);
+    // Most commits have one event: an array that grows would have room for many.
+    if (this.eventCount === 1) return this.#ended([this.#eventById(from)], from);
+    const events: StoredEvents[number][] = [];
+    for (let i = 0; i < this.eventCount; i++) events.push(this.#eventById(from));
+    return this.#ended(events, from);
+  }
+
+  #eventById(from: AvroBytes): StoredEvents[number] {
+    const idAt = from.at;
+    from.skipBytes(UUID_BYTES);
+    return { eventId: uuidText(this.#bytes, idAt), eventType: EVENT_TYPES.read(from), data: from.view() };
+  }
+
   /** The types of its events, in their order, without making the events. */
   eachType(tell: (eventType: string) => void): void {
     if (this.#events !== undefined) return this.#events.forEach(({ eventType }) => tell(eventType));
     const from = this.#from(this.#eventsAt);
-    const type = new RecurringText();
     for (let i = 0; i < this.eventCount; i++) {
       from.skipBytes(UUID_BYTES);
-      tell(type.read(from));
+      tell(EVENT_TYPES.read(from));
       from.skip();
     }
   }
@@ -115,10 +141,14 @@ export class CommitView implements CommitValue {
 
   #decodeEvents(): Events {
     const from = this.#from(this.#eventsAt);
-    const type = new RecurringText();
     const events: Events[number][] = [];
     for (let i = 0; i < this.eventCount; i++)
-      events.push({ eventId: from.fixed(UUID_BYTES), eventType: type.read(from), data: from.view() });
+      events.push({ eventId: from.fixed(UUID_BYTES), eventType: EVENT_TYPES.read(from), data: from.view() });
+    return this.#ended(events, from);
+  }
+
+  /** Behind the last event. */
+  #ended<E extends object>(events: readonly E[], from: AvroBytes): readonly E[] {
     if (this.eventCount > 0 && from.long() !== 0)
       throw new InvariantError('a commit of the log has more events than it says');
     return this.#withContexts ? inContexts(events, contextsFrom(from)) : events;
@@ -143,7 +173,7 @@ export const contextsOf = ({ events }: Pick<CommitValue, 'events'>): readonly Ev
   }));
 
 /** The events, each with what is its own. */
-export function inContexts(events: Events, contexts: readonly EventContext[]): Events {
+export function inContexts<E extends object>(events: readonly E[], contexts: readonly EventContext[]): readonly E[] {
   if (contexts.length === 0) return events;
   if (contexts.length !== events.length)
     throw new InvariantError('a commit of the log has not one context for each of its events');
@@ -172,6 +202,11 @@ function contextsFrom(from: AvroBytes): EventContext[] {
   return contexts;
 }
 
+interface CommitBody {
+  readonly kind: 'Commit';
+  readonly value: CommitValue;
+}
+
 /** Reads and writes records of the events topic, most of which are commits of one owner after each other. */
 export class CommitRecords {
   /** It is of the second version of the schema. */
@@ -187,13 +222,8 @@ export class CommitRecords {
   }
 
   /** A whole record whose fields start at `at`; undefined: no commit, or not in the form in which we write it. @throws InvariantError */
-  read(
-    bytes: Buffer,
-    at: number,
-  ): { readonly fence: Fence; readonly body: { readonly kind: 'Commit'; readonly value: CommitValue } } | undefined {
-    const from = this.#from;
-    from.bytes = bytes;
-    from.at = at;
+  read(bytes: Buffer, at: number): { readonly fence: Fence; readonly body: CommitBody } | undefined {
+    const from = this.#begin(bytes, at);
     const epoch = from.long();
     const owner = this.#owner.read(from);
     const length = from.long();
@@ -202,6 +232,33 @@ export class CommitRecords {
     const recordId = bytes.toString('utf8', recordIdAt, from.at);
     const expectedOffset = from.long();
     const previous = this.#previous.read(from);
+    const body = this.#body(from);
+    if (body === undefined) return undefined;
+    this.#previous.expect(recordId, bytes, recordIdAt, length);
+    return { fence: { epoch, owner, recordId, expectedOffset, previous }, body };
+  }
+
+  /** As `read`, for who knows already that the record counts. */
+  readBody(bytes: Buffer, at: number): CommitBody | undefined {
+    const from = this.#begin(bytes, at);
+    from.long();
+    from.skip();
+    from.skip();
+    from.long();
+    from.skip();
+    return this.#body(from);
+  }
+
+  #begin(bytes: Buffer, at: number): AvroBytes {
+    const from = this.#from;
+    from.bytes = bytes;
+    from.at = at;
+    return from;
+  }
+
+  /** Behind the fence. */
+  #body(from: AvroBytes): CommitBody | undefined {
+    const { bytes } = from;
     if (from.long() !== COMMIT) return undefined;
     const commandAt = from.at;
     from.skip();
@@ -213,6 +270,8 @@ export class CommitRecords {
     const timestamp = from.long();
     const correlationAt = from.at;
     for (let i = 0; i < 3; i++) from.skipNullable();
+    // Each that is null is one byte.
+    const hasContext = from.at > correlationAt + 3;
     const count = from.long();
     if (count < 0) return undefined; // blocks with their sizes: another writer's
     const value = new CommitView(
@@ -227,9 +286,9 @@ export class CommitRecords {
       timestamp,
       count,
       this.#withContexts,
+      hasContext,
     );
-    this.#previous.expect(recordId, bytes, recordIdAt, length);
-    return { fence: { epoch, owner, recordId, expectedOffset, previous }, body: { kind: 'Commit', value } };
+    return { kind: 'Commit', value };
   }
 
   /** The record of a commit, with room for so many bytes before its fields; undefined of anything else. */
