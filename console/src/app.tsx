@@ -4,6 +4,7 @@ import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState
 import { Link, Route, Router, Switch, useLocation } from 'wouter-preact';
 import { decoded, useWrittenPath, useWrittenSearch } from './address';
 import { hasDrafts } from './drafts';
+import { objectsOf } from './objects';
 import { NoticesContext, type Notice } from './notices';
 import { setSingleKeys, singleKeys, useKeys } from './single-keys';
 import { AggregatePage } from './pages/aggregate';
@@ -245,6 +246,8 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
         {hasPalette && (
           <Palette
             deeds={deeds}
+            objects={(signal) => objectsOf(session, signal)}
+            onObject={go}
             onClose={() => setPalette(false)}
             onId={session.may('read') ? (id) => go(`/aggregates/${encodeURIComponent(id)}`) : undefined}
           />

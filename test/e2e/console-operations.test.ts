@@ -48,6 +48,11 @@ test('the console runs webhooks', { skip: needsChromium }, async (t) => {
       await page.getByRole('region', { name: 'Body of the answer' }).getByText('out of ink').waitFor();
       await page.getByRole('region', { name: 'Data of the message' }).getByText('"key": "y"').waitFor();
       await assertAccessible(page);
+      // Whoever opens the address sees the same attempt.
+      await page.reload();
+      await page.getByRole('region', { name: 'Body of the answer' }).getByText('out of ink').waitFor();
+      await page.getByRole('button', { name: 'Close', exact: true }).click();
+      await page.getByRole('region', { name: 'Body of the answer' }).waitFor({ state: 'detached' });
       w.receiver.answers.delete('/hook');
       await button('Send again').click();
       await page.getByRole('heading', { name: '1 message given up' }).waitFor({ state: 'detached' });

@@ -1,11 +1,12 @@
 import { isRefused, type WebhookAttempt, type WebhookEndpoint } from '@statefold/client';
 import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Link, useLocation, useSearchParams } from 'wouter-preact';
+import { Link, useLocation } from 'wouter-preact';
+import { useAddress } from '../address';
 import { useLoad } from '../load';
 import { useDeeds } from '../deed';
 import { LONG_MS } from '../long';
-import { usePages } from '../pages-of';
+import { useFurtherPages, usePages } from '../pages-of';
 import { useSession } from '../session';
 import { useShown } from '../shown';
 import { Cancel, Confirm, Dialog, ShownOnce } from '../ui/dialogs';
@@ -227,9 +228,9 @@ function Facts({ of: one }: { readonly of: WebhookEndpoint }): JSX.Element {
 
 function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly round: number }): JSX.Element {
   const { client } = useSession();
-  const [search, setSearch] = useSearchParams();
-  const [chosen, setChosen] = useState<WebhookAttempt>();
+  const { search, change } = useAddress();
   const status = search.get('attempts') ?? '';
+  const chosenName = search.get('attempt');
   const list = usePages(
     async (cursor, signal) => {
       const query = { limit: 100, cursor, ...(status === '' ? {} : { status }) };
@@ -238,6 +239,11 @@ function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly r
     },
     [client, one.endpointId, status, round],
   );
+  const at = chosenName === null ? -1 : list.items.findIndex((attempt) => nameOf(attempt) === chosenName);
+  const chosen = list.items[at];
+  const isLookedFor = chosenName !== null && chosen === undefined && list.error === undefined;
+  useFurtherPages(list, isLookedFor);
+  const close = (): void => change({ attempt: undefined });
   return (
     <>
       <div class="filters">
@@ -246,9 +252,7 @@ function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly r
           <span>Show</span>
           <select
             value={status}
-            onChange={({ currentTarget: { value } }) =>
-              setSearch(value === '' ? {} : { attempts: value }, { replace: true })
-            }
+            onChange={({ currentTarget: { value } }) => change({ attempts: value, attempt: undefined })}
           >
             <option value="">all</option>
             <option value="delivered">delivered</option>
@@ -261,20 +265,24 @@ function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly r
       </div>
       {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
       {list.items.length > 0 ? (
-        <div class={chosen ? 'split' : ''}>
+        <div class={chosenName === null ? '' : 'split'}>
           <Rows
             count={list.items.length}
             label="Latest attempts"
             columns="11rem 6rem minmax(9rem, 2fr) 5rem 6rem"
             heads={['Time', 'Of', 'Outcome', 'Attempt', 'ms']}
             onEnd={list.more}
-            selected={(index) => chosen !== undefined && sameAttempt(list.items[index], chosen)}
-            onSelect={(index) => setChosen(list.items[index])}
+            shows={at < 0 ? undefined : at}
+            selected={(index) => index === at}
+            onSelect={(index) => {
+              const attempt = list.items[index];
+              if (attempt !== undefined) change({ attempt: nameOf(attempt) });
+            }}
             row={(index) => {
               const attempt = list.items[index];
               if (attempt === undefined) return { key: index, cells: [] };
               return {
-                key: `${attempt.messageId} ${attempt.attempt} ${attempt.at}`,
+                key: nameOf(attempt),
                 cells: [
                   <Time at={attempt.at} />,
                   <span class="number">{attempt.sequence ?? attempt.position ?? 'test'}</span>,
@@ -288,7 +296,18 @@ function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly r
               };
             }}
           />
-          {chosen && <Attempt of={chosen} endpoint={one} onClose={() => setChosen(undefined)} />}
+          {chosen ? (
+            <Attempt of={chosen} endpoint={one} onClose={close} />
+          ) : (
+            chosenName !== null && (
+              <div class="detail">
+                {isLookedFor && !list.isWhole ? <Loading /> : <p>The attempt is not among those that are kept.</p>}
+                <button type="button" onClick={close}>
+                  Close
+                </button>
+              </div>
+            )
+          )}
         </div>
       ) : list.isLoading ? (
         <Loading />
@@ -303,8 +322,8 @@ function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly r
   );
 }
 
-const sameAttempt = (one: WebhookAttempt | undefined, other: WebhookAttempt): boolean =>
-  one?.messageId === other.messageId && one.attempt === other.attempt && one.at === other.at;
+/** In the address: a message may be sent again, and then begins anew with its first attempt. */
+const nameOf = ({ messageId, attempt, at }: WebhookAttempt): string => `${messageId} ${attempt} ${at}`;
 
 /** An attempt with what was answered, and what had been sent: the record is read again from where it came from. */
 function Attempt({

@@ -1,5 +1,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { useLoad } from '../load';
+import type { NamedObject } from '../objects';
 import { useModal } from './modal';
 
 export interface Deed {
@@ -9,22 +11,39 @@ export interface Deed {
   readonly run: () => void;
 }
 
-/** All that can be done from anywhere, by a few letters of its name; what names nothing can be opened as an aggregate's id. */
+const MOST_OBJECTS = 20;
+
+/**
+ * All that can be done from anywhere, and all objects that have a page, by a few letters of their names; what names nothing can be opened
+ * as an aggregate's id.
+ */
 export function Palette({
   deeds,
+  objects,
+  onObject,
   onClose,
   onId,
 }: {
   readonly deeds: readonly Deed[];
+  /** Asked for when it opens. */
+  readonly objects: (signal: AbortSignal) => Promise<readonly NamedObject[]>;
+  readonly onObject: (path: string) => void;
   readonly onClose: () => void;
   readonly onId: ((id: string) => void) | undefined;
 }): JSX.Element {
   const modal = useModal(onClose, onClose);
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
+  const known = useLoad(objects, []);
   const wanted = text.trim().toLowerCase();
-  const found: Deed[] = deeds.filter(({ name }) => name.toLowerCase().includes(wanted));
-  if (wanted !== '' && onId) found.push({ name: `Open aggregate ${text.trim()}`, run: () => onId(text.trim()) });
+  const isWanted = (name: string): boolean => name.toLowerCase().includes(wanted);
+  const found: (Deed & { readonly kind?: string })[] = deeds.filter(({ name }) => isWanted(name));
+  if (wanted !== '') {
+    const named = (known.value ?? []).filter(({ kind, name }) => isWanted(`${kind} ${name}`));
+    for (const { kind, name, path } of named.slice(0, MOST_OBJECTS))
+      found.push({ kind, name, run: () => onObject(path) });
+    if (onId) found.push({ name: `Open aggregate ${text.trim()}`, run: () => onId(text.trim()) });
+  }
   const chosen = Math.min(at, found.length - 1);
   const run = (deed: Deed | undefined): void => {
     if (deed === undefined) return;
@@ -46,8 +65,8 @@ export function Palette({
         aria-expanded="true"
         aria-controls="deeds"
         aria-activedescendant={chosen < 0 ? undefined : `deed-${chosen}`}
-        aria-label="Find a command, or give an aggregate's id"
-        placeholder="A command, or an aggregate's id"
+        aria-label={`Find a command or an object${onId ? ", or give an aggregate's id" : ''}`}
+        placeholder={`A command, a name${onId ? ", or an aggregate's id" : ''}`}
         value={text}
         onInput={({ currentTarget }) => {
           setText(currentTarget.value);
@@ -58,7 +77,7 @@ export function Palette({
       <ul id="deeds" role="listbox" aria-label="Commands">
         {found.map((deed, index) => (
           <li
-            key={deed.name}
+            key={`${index} ${deed.name}`}
             id={`deed-${index}`}
             role="option"
             aria-selected={index === chosen}
@@ -66,6 +85,7 @@ export function Palette({
           >
             <span>{deed.name}</span>
             {deed.keys && <kbd>{deed.keys}</kbd>}
+            {deed.kind !== undefined && <span class="faint">{deed.kind}</span>}
           </li>
         ))}
       </ul>
