@@ -518,17 +518,22 @@ function* upwards(place: string): Generator<string> {
 
 /** What is wrong with a body, by place. */
 class Violations {
-  readonly #byPlace = new Map<string, string>();
+  /** Made with the first: nearly all bodies have none. */
+  #byPlace: Map<string, string> | undefined;
   /** The places at or under each place that has any: a body may repeat a member a hundred thousand times. */
   #under: Map<string, Set<string>> | undefined;
 
   get any(): boolean {
-    return this.#byPlace.size > 0;
+    return this.#count > 0;
+  }
+
+  get #count(): number {
+    return this.#byPlace?.size ?? 0;
   }
 
   add(place: string, message: string): void {
-    if (this.#byPlace.size >= MAX_ERRORS) return;
-    this.#byPlace.set(place, message);
+    if (this.#count >= MAX_ERRORS) return;
+    (this.#byPlace ??= new Map<string, string>()).set(place, message);
     const places = (this.#under ??= new Map<string, Set<string>>());
     for (const above of upwards(place)) {
       const under = places.get(above);
@@ -538,14 +543,14 @@ class Violations {
   }
 
   missing(place: string): void {
-    if (!this.#byPlace.has(place)) this.add(place, 'is required');
+    if (this.#byPlace?.has(place) !== true) this.add(place, 'is required');
   }
 
   /** A member that has no business there: `misplaced` has what to say of those that are known elsewhere. */
   unknown(before: string, name: string, known: readonly string[], misplaced: ReadonlyMap<string, string>): void {
-    if (this.#byPlace.size >= MAX_ERRORS) return;
+    if (this.#count >= MAX_ERRORS) return;
     const place = `${before}${pointerPart(name)}`;
-    if (!this.#byPlace.has(place)) this.add(place, misplaced.get(name) ?? unknownMember(name, known));
+    if (this.#byPlace?.has(place) !== true) this.add(place, misplaced.get(name) ?? unknownMember(name, known));
   }
 
   forget(parent: string, member?: string): void {
@@ -554,7 +559,7 @@ class Violations {
     if (places === undefined) return;
     const place = member === undefined ? parent : `${parent}/${member}`;
     for (const known of places.get(place) ?? []) {
-      this.#byPlace.delete(known);
+      this.#byPlace?.delete(known);
       for (const above of upwards(known)) {
         const under = places.get(above);
         under?.delete(known);
@@ -564,7 +569,7 @@ class Violations {
   }
 
   error(): StatefoldError {
-    return invalidBody([...this.#byPlace].map(([place, message]) => ({ pointer: `/${place}`, message })));
+    return invalidBody([...(this.#byPlace ?? [])].map(([place, message]) => ({ pointer: `/${place}`, message })));
   }
 }
 

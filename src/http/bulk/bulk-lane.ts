@@ -339,11 +339,11 @@ const away = (): StatefoldError =>
   );
 
 /** What the line has beside its event is the event's own, where others are in its record. */
-function eventOf({ body: { events, ...context } }: BulkItem): NewEvent {
-  const [event] = events;
+function eventOf({ body }: BulkItem): NewEvent {
+  const [event] = body.events;
   if (event === undefined) throw new Error('a line without an event');
-  if (!hasContext(context)) return event;
-  const { correlationId, causationId, metadata } = context;
+  if (!hasContext(body)) return event;
+  const { correlationId, causationId, metadata } = body;
   return { ...event, correlationId, causationId, metadata };
 }
 

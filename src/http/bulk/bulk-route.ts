@@ -187,7 +187,8 @@ class BulkStream implements LaneHost {
             this.#refusedAt = line.number;
             break;
           }
-          await this.#take(line);
+          const taken = this.#take(line);
+          if (taken !== undefined) await taken;
         }
         await this.#flush();
         if (!looked) refused ??= this.#refusal();
@@ -289,10 +290,14 @@ class BulkStream implements LaneHost {
     return this.#options.admission.turns.enter(this.tenantId, owed);
   }
 
-  async #take({ number, text }: Line | TooLong): Promise<void> {
-    const { limits, gateway, tenants } = this.#options;
+  /** A promise only where something is waited for, as seldom: it costs as much as a short line does. */
+  #take(line: Line | TooLong): Promise<void> | void {
     this.#begin();
-    const turn = this.#pay(LINE_COST + costOfBytes(text?.length ?? 0));
+    const turn = this.#pay(LINE_COST + costOfBytes(line.text?.length ?? 0));
+    return turn === undefined && this.#answers.hasRoom ? this.#taken(line) : this.#takeLater(line, turn);
+  }
+
+  async #takeLater(line: Line | TooLong, turn: Promise<void> | undefined): Promise<void> {
     if (turn !== undefined) {
       await this.#flush();
       await turn;
@@ -302,6 +307,11 @@ class BulkStream implements LaneHost {
       await this.#flush();
       await changed;
     }
+    await this.#taken(line);
+  }
+
+  #taken({ number, text }: Line | TooLong): Promise<void> | void {
+    const { limits, gateway, tenants } = this.#options;
     let given = number;
     let line = text;
     let commandId: string | undefined;
@@ -325,10 +335,31 @@ class BulkStream implements LaneHost {
     const slotKey = partitionKey(this.tenantId, partitions === 1 ? 0 : partitionOf(body.aggregateId, partitions));
     let lane = this.#lanes.get(slotKey);
     if (lane === undefined) this.#lanes.set(slotKey, (lane = new BulkLane(slotKey, gateway, this)));
-    if (lane.isHere && !this.#passes(line.length) && !(await this.#paced(slot, line.length))) return;
-    const item = new BulkItem(slot, line, body, commandId, performance.now() + gateway.deadlineMs);
-    const sent = lane.send(item);
-    if (sent !== undefined) await sent;
+    if (this.#relays.size > 0 || (lane.isHere && !this.#passes(line.length)))
+      return this.#sendLater(lane, slot, line, body, commandId);
+    const sent = lane.send(this.#itemOf(slot, line, body, commandId));
+    // The first line for another process opens what leads there.
+    return this.#relays.size > 0 ? this.#relayed(sent) : sent;
+  }
+
+  /** What has not passed waits for the tenant's pace and memory. */
+  async #sendLater(
+    lane: BulkLane,
+    slot: Slot,
+    line: Buffer,
+    body: BulkLineBody,
+    commandId: string | undefined,
+  ): Promise<void> {
+    if (lane.isHere && !(await this.#paced(slot, line.length))) return;
+    await this.#relayed(lane.send(this.#itemOf(slot, line, body, commandId)));
+  }
+
+  #itemOf(slot: Slot, line: Buffer, body: BulkLineBody, commandId: string | undefined): BulkItem {
+    return new BulkItem(slot, line, body, commandId, performance.now() + this.#options.gateway.deadlineMs);
+  }
+
+  async #relayed(sent: Promise<void> | void): Promise<void> {
+    await sent;
     for (const relay of this.#relays.values())
       if (relay.isFull) {
         await this.#flush();
@@ -430,14 +461,16 @@ class BulkStream implements LaneHost {
 
   #headOf(slot: Slot, { eventId, aggregateId, version, timestamp, position }: StoredLine): string {
     if (timestamp !== this.#time.of) this.#time = { of: timestamp, text: isoTimestamp(timestamp) };
+    if (aggregateId !== this.#aggregate.of) this.#aggregate = { of: aggregateId, text: JSON.stringify(aggregateId) };
     return (
-      `{"line":${slot.number},"status":201,"eventId":"${eventId}","aggregateId":${JSON.stringify(aggregateId)},` +
+      `{"line":${slot.number},"status":201,"eventId":"${eventId}","aggregateId":${this.#aggregate.text},` +
       `"version":${version},"timestamp":"${this.#time.text}"${position === undefined ? '' : `,"position":${position}`}`
     );
   }
 
   /** Many lines after each other have one. */
   #time = { of: 0, text: isoTimestamp(0) };
+  #aggregate = { of: '', text: '""' };
 
   answer(slot: Slot, result: AppendResult): void {
     const { aggregateId, endVersion: version, timestamp, position } = result;
