@@ -1,12 +1,10 @@
 import type { FoldItem, FoldOutcome, HostEvent } from '../code-host/code-host.js';
-import type { AggregateCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
-import { eventsOf } from '../core/event.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings, BoundReducer } from './bindings.js';
 import type { ReducerFaults, Stop } from './reducer-faults.js';
-import { eventsIn } from '../core/event.js';
+import { eventsIn, eventsOf, type AggregateCommit } from '../core/event.js';
 import type { TenantBudget } from '../core/budget.js';
 import { StatefoldError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';

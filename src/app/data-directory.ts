@@ -33,6 +33,8 @@ const CONTENTS = [
   'store/lock.mdb',
   'clickhouse',
   'work',
+  'exchanges',
+  'imports',
   'admin-key',
   'master-key',
   'first-key',

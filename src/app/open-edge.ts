@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import { isSuspended } from '../catalog/suspension.js';
+import { CATALOG_TOPIC } from '../catalog/fenced-catalog.js';
+import { isClosed } from '../catalog/suspension.js';
 import { versionOf } from '../config/project-root.js';
 import { Admission } from '../http/admission.js';
 import { Channels } from '../http/channels.js';
@@ -92,7 +93,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       tenantIds: () => catalog.list('tenant', undefined).map(({ id }) => id),
       rebuild: (tenantId) => sink?.rebuild(tenantId) ?? refuseReadStore(),
       // A suspended one is refilled when that is taken back.
-      open: async (tenantId) => (isSuspended(catalog, tenantId) ? undefined : tenants.open(tenantId)),
+      open: async (tenantId) => (isClosed(catalog, tenantId) ? undefined : tenants.open(tenantId)),
       peers: client,
       logger,
     }),
@@ -100,7 +101,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       {
         name: 'log',
         required: true,
-        check: async () => (await log.endOffset({ topic: 'statefold.catalog', partition: 0 })) >= 0,
+        check: async () => (await log.endOffset({ topic: CATALOG_TOPIC, partition: 0 })) >= 0,
       },
       ...(sink === undefined
         ? []

@@ -39,9 +39,9 @@ export interface TasksOptions {
   readonly incarnationOf?: (tenantId: string) => string | undefined;
   /** Nothing of it may be here now; false unless given. */
   readonly isSuspended?: (tenantId: string) => boolean;
-  /** What the tenant may store, and what its code takes; without it nothing is bounded. */
   /** What its events must fit; without it they may be anything. */
   readonly schemasOf?: (tenantId: string) => EventChecks;
+  /** What the tenant may store, and what its code takes; without it nothing is bounded. */
   readonly storageOf?: (tenantId: string) => Pick<StorageMeterOptions, 'quota' | 'codeBytes'>;
   /** Undefined where this process is its own next owner. */
   readonly snapshots?: Pick<Snapshots, 'restore' | 'watch' | 'unwatch'> | undefined;

@@ -1,5 +1,5 @@
 import type { Catalog } from '../catalog/catalog.js';
-import { isStopped, onSuspension } from '../catalog/suspension.js';
+import { isSuspended, onSuspension } from '../catalog/suspension.js';
 import { CodeBytes } from '../deployments/code-bytes.js';
 import { storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
 import { EventSchemas } from '../event-schemas/event-schemas.js';
@@ -45,7 +45,7 @@ export async function openTenancy(
     definitionsOf: (tenantId) =>
       catalog.get('tenant', tenantId) === undefined ? undefined : tenantDefinitions(catalog, tenantId),
     partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),
-    isSuspended: (tenantId) => isStopped(catalog, tenantId),
+    isSuspended: (tenantId) => isSuspended(catalog, tenantId),
     storageOf: (tenantId) => ({
       quota: () => quotaOf(tenantId, 'storageBytes'),
       codeBytes: () => codeBytes.of(tenantId),

@@ -4,7 +4,9 @@ import { closeSync, createReadStream, createWriteStream, existsSync, fstatSync, 
 import { truncate } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { interrupted } from './interrupted.js';
 import { CliError, RefusedError, type CliIo } from './io.js';
 import type { CommandContext } from './context.js';
 import type { Fields, Server } from './server.js';
@@ -80,22 +82,19 @@ async function exportTo(
   const begun = file === STDIO ? { position: Number(after ?? 0), bytes: 0 } : await endOf(file);
   const output = file === STDIO ? io.stdout : createWriteStream(file, { flags: 'a' });
   const written = { events: 0, position: begun.position };
-  const stop = new AbortController();
-  const interrupted = (): void => stop.abort();
-  if (follow) for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, interrupted);
+  const stop = follow ? interrupted() : undefined;
   try {
-    while (follow && !stop.signal.aborted) {
+    while (stop?.aborted === false) {
       try {
-        await copyLines(server, written, output, { follow: true, stop: stop.signal });
+        await copyLines(server, written, output, { follow: true, stop });
       } catch (error) {
         if (error instanceof RefusedError || isWriting(error)) throw error;
       }
       // The stream has ended, or broke: it goes on behind what is written.
-      if (!stop.signal.aborted) await pause(AGAIN_MS, stop.signal);
+      await pause(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
     }
     await copyLines(server, written, output, { follow: false });
   } finally {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, interrupted);
     if (file !== STDIO) {
       output.end();
       await once(output, 'close');
@@ -106,16 +105,6 @@ async function exportTo(
 
 const isWriting = (error: unknown): boolean =>
   error instanceof Error && 'syscall' in error && (error as NodeJS.ErrnoException).syscall === 'write';
-
-function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
-}
 
 /** Writes whole lines behind the position; what is torn at the end is left out. */
 async function copyLines(

@@ -13,7 +13,7 @@ import type {
 } from '../catalog/catalog.js';
 import type { CodeHost, CompileResult } from '../code-host/code-host.js';
 import type { Clock } from '../core/clock.js';
-import { isSuspended, onSuspension } from '../catalog/suspension.js';
+import { isClosed, onSuspension } from '../catalog/suspension.js';
 import { StatefoldError, TenantSuspendedError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
@@ -92,7 +92,7 @@ export class DeploymentService implements Deployments {
 
   #resume(tenantId: string | undefined): void {
     const { catalog } = this.#options;
-    const serves = (id: string): boolean => this.#options.serves(id) && !isSuspended(catalog, id);
+    const serves = (id: string): boolean => this.#options.serves(id) && !isClosed(catalog, id);
     for (const { id, value } of catalog.list('reducer', tenantId))
       if (value.status === 'pending_compilation' && serves(value.tenantId))
         this.#background(value, () => this.#compileReducer(id, value));
@@ -344,16 +344,21 @@ export class DeploymentService implements Deployments {
   }
 
   async #sources(artefactId: string): Promise<readonly SourceFile[]> {
-    const bytes = await this.#options.catalog.artefacts.get(artefactId, 'sources');
-    if (bytes === undefined) throw new Error(`the sources of artefact ${artefactId} are not in the log`);
-    return JSON.parse((await unzip(bytes)).toString()) as SourceFile[];
+    const sources = await this.#keptSources(artefactId);
+    if (sources === undefined) throw new Error(`the sources of artefact ${artefactId} are not in the log`);
+    return sources;
   }
 
   async uploadedSources(artefactId: string): Promise<readonly SourceFile[]> {
-    const bytes = await this.#options.catalog.artefacts.get(artefactId, 'sources');
-    if (bytes === undefined)
+    const sources = await this.#keptSources(artefactId);
+    if (sources === undefined)
       throw new StatefoldError('NOT_FOUND', `the sources of artefact ${artefactId} are not kept any more`);
-    return JSON.parse((await unzip(bytes)).toString()) as SourceFile[];
+    return sources;
+  }
+
+  async #keptSources(artefactId: string): Promise<readonly SourceFile[] | undefined> {
+    const bytes = await this.#options.catalog.artefacts.get(artefactId, 'sources');
+    return bytes && (JSON.parse((await unzip(bytes)).toString()) as SourceFile[]);
   }
 
   async describeStates(
@@ -424,7 +429,7 @@ export class DeploymentService implements Deployments {
   #background({ tenantId, artefactId }: ArtefactFields, work: () => Promise<void>): void {
     if (this.#compilations.has(artefactId)) return;
     const attempt = async (): Promise<void> => {
-      while (!this.#closed && !isSuspended(this.#options.catalog, tenantId)) {
+      while (!this.#closed && !isClosed(this.#options.catalog, tenantId)) {
         try {
           return await work();
         } catch (error) {
@@ -449,7 +454,7 @@ export class DeploymentService implements Deployments {
     const { codeHost, catalog, observer } = this.#options;
     // Read at their turn: what waits takes no memory.
     const sources = async (): Promise<readonly SourceFile[]> => {
-      if (isSuspended(catalog, fields.tenantId)) throw new TenantSuspendedError();
+      if (isClosed(catalog, fields.tenantId)) throw new TenantSuspendedError();
       return this.#sources(fields.artefactId);
     };
     const started = performance.now();

@@ -15,11 +15,11 @@ export interface FeedHubOptions {
 }
 
 /** A subscription of whatever items, as the hub ends and renews it. */
-type Followed = Pick<FeedSubscription<never>, 'sourceId' | 'renewed' | 'fail'>;
+type AnySubscription = Pick<FeedSubscription<never>, 'sourceId' | 'renewed' | 'fail'>;
 
 /** The subscriptions to one tenant's feeds; there is at least one. */
 interface FollowedTenant {
-  readonly subscriptions: Set<Followed>;
+  readonly subscriptions: Set<AnySubscription>;
   /** Its feeds are wanted no more. */
   readonly release: () => void;
 }
@@ -106,7 +106,7 @@ export class FeedHub {
     for (const one of this.#of(tenantId)) one.fail(reason);
   }
 
-  #forget(tenantId: string, subscription: Followed): void {
+  #forget(tenantId: string, subscription: AnySubscription): void {
     const tenant = this.#followed.get(tenantId);
     tenant?.subscriptions.delete(subscription);
     if (tenant?.subscriptions.size !== 0) return;
@@ -115,7 +115,7 @@ export class FeedHub {
   }
 
   /** As they are now: they may end while they are told. */
-  #of(tenantId: string): readonly Followed[] {
+  #of(tenantId: string): readonly AnySubscription[] {
     return [...(this.#followed.get(tenantId)?.subscriptions ?? [])];
   }
 }

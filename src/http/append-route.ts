@@ -24,7 +24,7 @@ import type { Pace } from './pace.js';
 import { RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './request-memory.js';
 
 export interface AppendRouteOptions {
-  readonly authenticator: Pick<Authenticator, 'find' | 'isSuspended' | 'permit' | 'admit'>;
+  readonly authenticator: Pick<Authenticator, 'find' | 'isClosed' | 'permit' | 'admit'>;
   /** The tenant's paces, of requests and of events. */
   readonly requests: Pick<Pace, 'take'>;
   readonly events: Pick<Pace, 'take'>;
@@ -128,7 +128,7 @@ class Append {
   #known(): Principal | undefined {
     const { authenticator } = this.#parts;
     const known = authenticator.find(this.#request);
-    if (known === undefined || authenticator.isSuspended(known.tenantId)) return undefined;
+    if (known === undefined || authenticator.isClosed(known.tenantId)) return undefined;
     authenticator.permit(known, APPENDING);
     return known;
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Catalog, KeyEntity } from '../catalog/catalog.js';
 import { hashApiKey } from '../catalog/keys.js';
-import { isBeingImported, isSuspended } from '../catalog/suspension.js';
+import { isBeingImported, isClosed } from '../catalog/suspension.js';
 import type { RequiredScope, Scope } from '../core/scopes.js';
 import { StatefoldError, TenantSuspendedError } from '../core/errors.js';
 import { misuseOf, showsTicket, type Ticket, type Tickets } from './tickets.js';
@@ -50,7 +50,7 @@ export class Authenticator {
 
   /** For a key that `find` has found. @throws StatefoldError TENANT_SUSPENDED, FORBIDDEN */
   permit({ tenantId, scopes }: Principal, scope: RequiredScope): void {
-    if (this.isSuspended(tenantId)) throw new TenantSuspendedError(isBeingImported(this.#catalog, tenantId));
+    if (this.isClosed(tenantId)) throw new TenantSuspendedError(isBeingImported(this.#catalog, tenantId));
     if (scope !== 'any' && scopes?.includes(scope) === false) throw forbidden(scope, scopes);
   }
 
@@ -64,8 +64,8 @@ export class Authenticator {
   }
 
   /** As far as this process knows. */
-  isSuspended(tenantId: string): boolean {
-    return isSuspended(this.#catalog, tenantId);
+  isClosed(tenantId: string): boolean {
+    return isClosed(this.#catalog, tenantId);
   }
 
   /**
@@ -75,8 +75,7 @@ export class Authenticator {
    */
   async admit(request: IncomingMessage, scope: RequiredScope): Promise<Principal> {
     const known = this.find(request);
-    if (known === undefined ? this.#mayBeNew(request) : this.isSuspended(known.tenantId))
-      await this.#catalog.caughtUp();
+    if (known === undefined ? this.#mayBeNew(request) : this.isClosed(known.tenantId)) await this.#catalog.caughtUp();
     return this.authenticate(request, scope);
   }
 

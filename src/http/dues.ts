@@ -16,7 +16,7 @@ const STRANGERS = 16;
 export const strangerOf = (address: string | undefined): string => `stranger ${partitionOf(address ?? '', STRANGERS)}`;
 
 export interface DuesOptions {
-  readonly authenticator: Pick<Authenticator, 'find' | 'isSuspended'>;
+  readonly authenticator: Pick<Authenticator, 'find' | 'isClosed'>;
   /** The tenant's pace of requests. */
   readonly requests: Pick<Pace, 'take'>;
   readonly turns: Pick<Turns, 'enter'>;
@@ -65,7 +65,7 @@ export class Dues {
     try {
       requests.take(tenantId);
     } catch (error) {
-      if (!authenticator.isSuspended(tenantId)) throw error;
+      if (!authenticator.isClosed(tenantId)) throw error;
     }
   }
 

@@ -67,7 +67,7 @@ export class Upgrades {
     const { gateway } = this.#options;
     const { authenticator, turns, dues } = this.#options.admission;
     const known = authenticator.find(request);
-    if (known === undefined || authenticator.isSuspended(known.tenantId)) return false;
+    if (known === undefined || authenticator.isClosed(known.tenantId)) return false;
     if (!gateway.serves(known.tenantId, serverOf(found, request))) return false;
     const turn = turns.enter(known.tenantId, UPGRADE_COST);
     dues.turned(request);

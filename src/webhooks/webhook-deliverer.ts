@@ -1,6 +1,6 @@
 import { traced, tracing } from '../core/tracing.js';
 import type { Catalog, CatalogChange, EndpointEntity } from '../catalog/catalog.js';
-import { isSuspended, onSuspension } from '../catalog/suspension.js';
+import { isClosed, onSuspension } from '../catalog/suspension.js';
 import { signingSecrets } from '../catalog/webhook-secrets.js';
 import { UNBOUNDED, type MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
@@ -189,7 +189,7 @@ export class WebhookDeliverer {
   }
 
   #serves(tenantId: string): boolean {
-    return !isSuspended(this.options.catalog, tenantId) && (this.options.serves?.(tenantId) ?? true);
+    return !isClosed(this.options.catalog, tenantId) && (this.options.serves?.(tenantId) ?? true);
   }
 
   /** Undefined where there is no such endpoint in operation here, or it is only beginning. */

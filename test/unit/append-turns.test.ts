@@ -21,7 +21,7 @@ test('bodies that were held back and end together wait for their turns, at what 
   const principal = { tenantId: 't', keyId: 'k' };
   let begun = 0;
   const serves = appendRoute({
-    authenticator: { find: () => principal, isSuspended: () => false, permit: () => undefined },
+    authenticator: { find: () => principal, isClosed: () => false, permit: () => undefined },
     requests: { take: () => void begun++ },
     events: { take: () => undefined },
     turns,

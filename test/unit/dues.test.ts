@@ -14,7 +14,7 @@ function world({ known = true, suspended = false, room = Infinity } = {}) {
   const dues = new Dues({
     authenticator: {
       find: () => (known ? { tenantId: 'acme', keyId: 'k' } : undefined),
-      isSuspended: () => suspended,
+      isClosed: () => suspended,
     },
     requests: {
       take: (tenantId) => {

@@ -35,7 +35,7 @@ async function route(
   const serves = appendRoute({
     authenticator: {
       find: () => principal,
-      isSuspended: () => false,
+      isClosed: () => false,
       permit: () => undefined,
       admit: () => Promise.resolve(principal),
     },

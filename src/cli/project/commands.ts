@@ -1,5 +1,6 @@
 import { join, relative } from 'node:path';
 import type { Command } from 'commander';
+import { interrupted } from '../interrupted.js';
 import { CliError, CliExit, FAILED, NOT_COMPILED, type CliIo, type ProjectTools } from '../io.js';
 import type { CommandContext } from '../context.js';
 import { Deployment, NotCompiled } from './deploy.js';
@@ -145,11 +146,4 @@ export function addProjectCommands(program: Command, context: CommandContext): v
 export function toolsOf({ tools }: CliIo): ProjectTools {
   if (tools === undefined) throw new CliError('This command needs the whole program: run it as `statefold`.');
   return tools;
-}
-
-/** Ctrl-C ends what goes on for ever, in order. */
-function interrupted(): AbortSignal {
-  const controller = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => controller.abort());
-  return controller.signal;
 }

@@ -102,7 +102,7 @@ export class Guard {
     const { authenticator } = this.#options;
     const tenantId = call.safe ? authenticator.find(call.request)?.tenantId : undefined;
     return tenantId !== undefined &&
-      !authenticator.isSuspended(tenantId) &&
+      !authenticator.isClosed(tenantId) &&
       (route.servedBy === 'any' || this.#isHere(asked, tenantId))
       ? undefined
       : this.#admit(asked);

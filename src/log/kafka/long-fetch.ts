@@ -12,7 +12,7 @@ interface Waiter {
 }
 
 /** A partition that somebody waits on, or did a moment ago. */
-interface Followed extends PartitionRef {
+interface FollowedPartition extends PartitionRef {
   /** All from here on is still to come; what was before was delivered, or is in `held`. */
   position: number;
   held: { readonly from: number; readonly page: LogPage; readonly bytes: number } | undefined;
@@ -27,7 +27,7 @@ interface Waiting {
   readonly index: number;
   readonly waitMs: number;
   /** The position at which it asks for each partition; undefined while it is not under way. */
-  asked: ReadonlyMap<Followed, number> | undefined;
+  asked: ReadonlyMap<FollowedPartition, number> | undefined;
   /** Not sent again before. */
   due: number;
 }
@@ -50,7 +50,7 @@ const GRACE_MS = 10_000;
 export class LongFetch {
   readonly #broker: Broker;
   readonly #timeoutMs: number;
-  readonly #followed = new Map<string, Followed>();
+  readonly #followed = new Map<string, FollowedPartition>();
   readonly #silent: Waiting = { index: 0, waitMs: 1000, asked: undefined, due: 0 };
   readonly #lively: Waiting = { index: 1, waitMs: 250, asked: undefined, due: 0 };
   readonly #late: Waiting = { index: 2, waitMs: 50, asked: undefined, due: 0 };
@@ -111,12 +111,12 @@ export class LongFetch {
     });
   }
 
-  #expire({ waiters, position }: Followed, waiter: Waiter): void {
+  #expire({ waiters, position }: FollowedPartition, waiter: Waiter): void {
     waiters.delete(waiter);
     waiter.resolve({ records: [], end: position });
   }
 
-  #release(followed: Followed): void {
+  #release(followed: FollowedPartition): void {
     this.#heldBytes -= followed.held?.bytes ?? 0;
     followed.held = undefined;
   }
@@ -133,7 +133,7 @@ export class LongFetch {
 
   #pump(): void {
     const now = performance.now();
-    const wanted: Followed[] = [];
+    const wanted: FollowedPartition[] = [];
     for (const [name, followed] of this.#followed) {
       if (followed.waiters.size === 0 && now - followed.usedAt > GRACE_MS) {
         this.#release(followed);
@@ -141,10 +141,11 @@ export class LongFetch {
       } else if (followed.held === undefined && (followed.waiters.size > 0 || this.#heldBytes < HELD_BYTES))
         wanted.push(followed);
     }
-    const asks = ({ asked }: Waiting, followed: Followed): boolean => asked?.get(followed) === followed.position;
-    const silent = (followed: Followed): boolean => now - followed.heardAt > HOT_MS;
+    const asks = ({ asked }: Waiting, followed: FollowedPartition): boolean =>
+      asked?.get(followed) === followed.position;
+    const silent = (followed: FollowedPartition): boolean => now - followed.heardAt > HOT_MS;
     this.#send(this.#silent, () => wanted.filter(silent), now);
-    const others = (): Followed[] =>
+    const others = (): FollowedPartition[] =>
       wanted.filter(
         (followed) => !asks(this.#silent, followed) && (this.#silent.asked !== undefined || !silent(followed)),
       );
@@ -153,7 +154,7 @@ export class LongFetch {
       this.#send(this.#late, () => others().filter((followed) => !asks(this.#lively, followed)), now);
   }
 
-  #send(request: Waiting, choose: () => Followed[], now: number): void {
+  #send(request: Waiting, choose: () => FollowedPartition[], now: number): void {
     if (request.asked !== undefined) return;
     const left = request.due - now;
     if (left > 1) {
@@ -169,7 +170,7 @@ export class LongFetch {
     void this.#fetch(request, chosen);
   }
 
-  async #fetch(request: Waiting, wanted: readonly Followed[]): Promise<void> {
+  async #fetch(request: Waiting, wanted: readonly FollowedPartition[]): Promise<void> {
     // A full answer leaves out the last ones: another is the first each time.
     const first = this.#turn++ % wanted.length;
     const parts = [...wanted.slice(first), ...wanted.slice(0, first)];
@@ -199,7 +200,7 @@ export class LongFetch {
     this.#schedule();
   }
 
-  async #deliver(asked: ReadonlyMap<Followed, number>, answer: Fetched): Promise<void> {
+  async #deliver(asked: ReadonlyMap<FollowedPartition, number>, answer: Fetched): Promise<void> {
     const followed = this.#followed.get(`${answer.topic}/${answer.partition}`);
     if (followed === undefined) return;
     const from = asked.get(followed);
@@ -223,7 +224,7 @@ export class LongFetch {
     }
   }
 
-  #hand(followed: Followed, from: number, page: LogPage, bytes: number): void {
+  #hand(followed: FollowedPartition, from: number, page: LogPage, bytes: number): void {
     let taken = false;
     for (const waiter of [...followed.waiters]) {
       const records = waiter.from <= from ? page.records : after(page.records, waiter.from);
@@ -239,13 +240,13 @@ export class LongFetch {
     this.#heldBytes += bytes;
   }
 
-  #drop(followed: Followed): void {
+  #drop(followed: FollowedPartition): void {
     this.#release(followed);
     this.#followed.delete(`${followed.topic}/${followed.partition}`);
     for (const waiter of this.#taken(followed)) waiter.resolve(undefined);
   }
 
-  #taken(followed: Followed): Waiter[] {
+  #taken(followed: FollowedPartition): Waiter[] {
     const waiters = [...followed.waiters];
     followed.waiters.clear();
     for (const { timer } of waiters) clearTimeout(timer);
