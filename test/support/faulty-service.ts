@@ -172,7 +172,7 @@ const faultyReadStore = (store: ReadStore, fuse: Fuse): ReadStore => ({
   close: () => store.close(),
 });
 
-const faultySecondTables = (tables: SecondTables, fuse: Fuse): SecondTables => ({
+const faultySecondTables = (tables: SecondTables, fuse: Fuse, isSwapped = { yes: false }): SecondTables => ({
   find: () => tables.find(),
   make: (record) => tables.make(record),
   mark: (record) => tables.mark(record),
@@ -184,10 +184,12 @@ const faultySecondTables = (tables: SecondTables, fuse: Fuse): SecondTables => (
   exchange: async () => {
     const isOne = await tables.exchange();
     if (isOne) fuse.at('in-read-store-exchange');
+    isSwapped.yes = !isOne;
     return isOne;
   },
   drop: () => {
-    fuse.at('before-read-store-drop');
+    // At a start there is nothing to drop, or what another process left.
+    if (isSwapped.yes) fuse.at('before-read-store-drop');
     return tables.drop();
   },
 });
