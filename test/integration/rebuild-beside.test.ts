@@ -76,7 +76,7 @@ describe('a rebuild beside the live tables', () => {
       (
         await rows<{ name: string }>('SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name')
       ).map(({ name }) => name);
-    return { rows, exec, process, names };
+    return { rows, exec, process, names, endpoint };
   };
   type Opened = ReturnType<typeof open>;
 
@@ -348,4 +348,40 @@ describe('a rebuild beside the live tables', () => {
         [{ n: 310 + death.strays, strays: death.strays }],
       );
     });
+
+  it('renames tables in a database that can not exchange them, also after a kill between two names', async (context) => {
+    const opened = open(context);
+    const endpoint = opened.endpoint();
+    assert.ok(endpoint);
+    const made = await fetch(`${endpoint.url}/?allow_deprecated_database_ordinary=1`, {
+      method: 'POST',
+      body: `CREATE DATABASE ${endpoint.database} ENGINE = Ordinary`,
+      headers: { 'X-ClickHouse-User': endpoint.user, 'X-ClickHouse-Key': endpoint.password },
+    });
+    assert.equal(made.status, 200, await made.text());
+    const one = log(300);
+    const former = opened.process();
+    former.sink.attach(one);
+    await former.sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    await former.sink.rebuild();
+    await isThrough(former.sink);
+    const counted =
+      "SELECT toUInt32(count()) AS n, toUInt32(countIf(aggregate_id = 'stray')) AS strays FROM events FINAL";
+    assert.deepEqual(await opened.rows(counted), [{ n: 300, strays: 0 }]);
+    await until('the former tables are gone', async () => (await opened.names()).length === TABLES);
+
+    await stray(opened, one.tenantId);
+    former.connection.dieAt = { text: 'RENAME TABLE aggregate_states', left: 1, isDone: true };
+    void former.sink.rebuild();
+    await until('it is gone', () => former.connection.isDead);
+    former.sink.detach(one.tenantId);
+    await opened.exec('RENAME TABLE projection_states TO projection_states__former');
+    const next = opened.process();
+    context.after(() => next.sink.close());
+    await isThrough(next.sink);
+    assert.deepEqual(await opened.rows(counted), [{ n: 300, strays: 0 }]);
+    assert.deepEqual(await opened.rows('SELECT toUInt32(count()) AS n FROM projection_states FINAL'), [{ n: 20 }]);
+    assert.equal((await opened.names()).length, TABLES);
+  });
 });
