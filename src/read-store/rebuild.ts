@@ -85,7 +85,8 @@ export class Rebuild {
   remove(tenantId: string, fromLive: () => Promise<void>): Promise<void> {
     return this.#step(async () => {
       await fromLive();
-      if (this.#record.phase === 'filling') await (this.#second ?? this.#openSecond()).remove(tenantId);
+      if (this.#record.phase === 'filling' && !this.#closing.signal.aborted)
+        await (this.#second ?? this.#openSecond()).remove(tenantId);
     });
   }
 
@@ -109,6 +110,8 @@ export class Rebuild {
   status(): RebuildStatus {
     const { since, phase, tenantIds } = this.#record;
     const second = this.#second?.positions();
+    const refused = this.#second?.status().refused ?? 0;
+    const failure = this.#failure ?? (refused > 0 ? `rows of ${refused} tenants are refused` : undefined);
     let [position, of] = [0, 0];
     const isThrough = this.#endedAt !== undefined;
     for (const [tenantId, live] of this.#options.live.positions()) {
@@ -124,7 +127,7 @@ export class Rebuild {
       ...(this.#endedAt !== undefined && { endedAt: this.#endedAt }),
       ...(tenantIds && { tenantIds }),
       ...{ position, of },
-      ...(this.#failure !== undefined && { failure: this.#failure }),
+      ...(failure !== undefined && { failure }),
     };
   }
 
@@ -263,30 +266,45 @@ export class Rebuild {
         if (Date.now() > end || this.#closing.signal.aborted) return false;
       await this.#closeSecond();
       if ((await this.#lagging()).length > 0 || this.#closing.signal.aborted) return false;
-      await this.#swap();
+      if (!(await this.#swap())) return false;
       live.restart();
+      this.#failure = undefined;
       this.#endedAt = new Date().toISOString();
       return true;
     });
   }
 
-  /** Once it has begun nothing may be written before it is through. */
-  async #swap(): Promise<void> {
+  /** Once a table is exchanged nothing may be written before all are. @returns false: tables of the second set are gone */
+  async #swap(): Promise<boolean> {
     const { tables } = this.#options;
     const { signal } = this.#closing;
-    let isMarked = false;
+    if ((await tables.find()) === undefined) return false;
     for (let failures = 0; ;)
       try {
-        if (!isMarked) await this.#mark({ ...this.#record, phase: 'swapping' });
-        isMarked = true;
+        await this.#mark({ ...this.#record, phase: 'swapping' });
         while (await tables.exchange());
-        return;
+        return true;
       } catch (error) {
-        if (signal.aborted) throw error;
+        if (signal.aborted || (await this.#isCalledOff())) throw error;
         this.#failure = messageOf(error);
         await this.#wait(backOff(failures++, BACK_OFF_MS));
         signal.throwIfAborted();
       }
+  }
+
+  /** Where the first exchange is refused, the live tables are written on. */
+  async #isCalledOff(): Promise<boolean> {
+    const { tables } = this.#options;
+    const filling = { ...this.#record, phase: 'filling' } as const;
+    try {
+      await tables.mark(filling);
+      // A set that is being filled is whole, or none.
+      if ((await tables.find()) === undefined) return false;
+      this.#record = filling;
+      return true;
+    } catch {
+      return false;
+    }
   }
 }
 

@@ -45,9 +45,12 @@ describe('a rebuild beside the live tables', () => {
       /** It is not done, and whoever asked is gone, as with a killed process; the text is looked for in statements. */
       dieAt: { readonly text: string; left: number; readonly isDone: boolean } | undefined;
       isDead = false;
+      /** Statements with the text fail, as for a user without the right. */
+      refused: string | undefined;
 
       override async run(what: string, statement: Statement, deadlineMs?: number): Promise<unknown> {
         if (this.isDead) return new Promise(() => undefined);
+        if (this.refused !== undefined && statement.query.includes(this.refused)) throw new Error('not allowed');
         const at = this.dieAt;
         const isIt = at !== undefined && statement.query.includes(at.text) && --at.left === 0;
         if (isIt && !at.isDone) return this.#die();
@@ -303,6 +306,30 @@ describe('a rebuild beside the live tables', () => {
       ),
       [{ n: 800, states: 50 }],
     );
+  });
+
+  it('writes the live tables on while the exchange is refused, and tells so', async (context) => {
+    const opened = open(context);
+    const one = log(200);
+    const { sink, connection, tables } = opened.process();
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    connection.refused = 'EXCHANGE';
+    await sink.rebuild();
+    await until('it stands still', () => sink.rebuildStatus()?.failure === 'not allowed');
+    grow(one, 10);
+    await sink.flush(one.tenantId, all(one));
+    const counted =
+      "SELECT toUInt32(count()) AS n, toUInt32(countIf(aggregate_id = 'stray')) AS strays FROM events FINAL";
+    assert.deepEqual(await opened.rows(counted), [{ n: 211, strays: 1 }]);
+    assert.equal((await tables.find())?.phase, 'filling');
+    connection.refused = undefined;
+    await isThrough(sink);
+    assert.equal(sink.rebuildStatus()?.failure, undefined);
+    await sink.flush(one.tenantId, all(one));
+    assert.deepEqual(await opened.rows(counted), [{ n: 210, strays: 0 }]);
   });
 
   /** `told`: what the next process says of it. Before the tables are there nobody was told that it began, past the last exchange it is through. */
