@@ -308,6 +308,30 @@ describe('a rebuild beside the live tables', () => {
     );
   });
 
+  it('goes on from where it was when the engine was killed', async (context) => {
+    const opened = open(context);
+    const one = log(1500);
+    const { sink } = opened.process();
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    await sink.rebuild();
+    await until('some of it is there', () => (sink.rebuildStatus()?.position ?? 0) > 0);
+    assert.equal(sink.rebuildStatus()?.state, 'filling');
+    one.reads.commits.length = 0;
+    assert.ok(engine.pid);
+    process.kill(engine.pid, 'SIGKILL');
+    await isThrough(sink);
+    assert.ok(!one.reads.commits.includes(0), 'it began again');
+    assert.deepEqual(
+      await opened.rows(
+        "SELECT toUInt32(count()) AS n, toUInt32(countIf(aggregate_id = 'stray')) AS strays FROM events FINAL",
+      ),
+      [{ n: 1500, strays: 0 }],
+    );
+  });
+
   it('writes the live tables on while the exchange is refused, and tells so', async (context) => {
     const opened = open(context);
     const one = log(200);
