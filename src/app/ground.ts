@@ -12,6 +12,7 @@ import { FrontDoor } from '../http/front-door.js';
 import { PeerTls } from '../http/gateway/peer-tls.js';
 import type { Log } from '../log/log.js';
 import type { ReadStore } from '../read-store/read-store.js';
+import type { SecondTables } from '../read-store/second-tables.js';
 import { LastHour } from '../telemetry/last-hour.js';
 import { serveMetrics } from '../telemetry/metrics-server.js';
 import type { Metrics } from '../telemetry/metrics.js';
@@ -29,7 +30,9 @@ export interface ServiceOptions {
   readonly decorate?: {
     readonly log?: (log: Log) => Log;
     readonly codeHost?: (host: CodeHost) => CodeHost;
+    /** The live tables, and the second set of a rebuild. */
     readonly readStore?: (store: ReadStore) => ReadStore;
+    readonly secondTables?: (tables: SecondTables) => SecondTables;
   };
 }
 

@@ -6,6 +6,7 @@ import { refusalOf, type PeerClient } from '../http/gateway/peer-client.js';
 import type { KnownProcess, Processes } from '../http/processes.js';
 import type { Ownership } from '../placement/ownership.js';
 import type { Catalog } from '../catalog/catalog.js';
+import type { RebuildStatus } from '../read-store/rebuild.js';
 import type { FaultCounts } from '../tenancy/tenant-registry.js';
 import type { Ground } from './ground.js';
 
@@ -18,6 +19,8 @@ export interface KnownProcessesParts {
   readonly peers: Pick<PeerClient, 'ask'>;
   readonly tenants: { faultedByTenant(): ReadonlyMap<string, FaultCounts> };
   readonly catalog: Pick<Catalog, 'get' | 'list'>;
+  /** Of the read store, under way or through. */
+  readonly rebuild: () => RebuildStatus | undefined;
 }
 
 /** This process and those that share the slots with it, for the one who runs them. */
@@ -46,6 +49,7 @@ export class KnownProcesses implements Processes {
 
   activity(): object {
     const faulted = this.#faulted();
+    const readStoreRebuild = this.#parts.rebuild();
     const { root, peerUrl, settings, metrics, budget, lastHour } = this.#ground;
     return {
       url: peerUrl,
@@ -66,6 +70,7 @@ export class KnownProcesses implements Processes {
         long: eventLoop.long(work),
       })),
       figures: metrics.figures,
+      ...(readStoreRebuild && { readStoreRebuild }),
       memory: {
         limitBytes: budget.limits.processBytes,
         tenantLimitBytes: budget.limits.tenantBytes,

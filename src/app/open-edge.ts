@@ -125,7 +125,10 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
             },
           ]),
     ],
-    processes: new KnownProcesses(ground, { ownership, peers: client, tenants, catalog }),
+    processes: new KnownProcesses(ground, {
+      ...{ ownership, peers: client, tenants, catalog },
+      rebuild: () => sink?.rebuildStatus(),
+    }),
     metrics: () => metrics.expose(),
     logger,
     observer: metrics.http,

@@ -11,9 +11,16 @@ import { ServerSql } from '../read-store/clickhouse/server-sql.js';
 import type { TenantSql } from '../read-store/tenant-sql.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import { codeHostOptions, type OpenedCodeHost } from './open-code-host.js';
-import { ClickHouseReadStore } from '../read-store/clickhouse/clickhouse-read-store.js';
+import {
+  ClickHouseReadStore,
+  type ClickHouseReadStoreOptions,
+} from '../read-store/clickhouse/clickhouse-read-store.js';
 import type { ReadStore } from '../read-store/read-store.js';
-import { Sink } from '../read-store/sink.js';
+import type { RebuildReach } from '../read-store/rebuild.js';
+import { ClickHouseConnection } from '../read-store/clickhouse/connection.js';
+import { ClickHouseSecondTables } from '../read-store/clickhouse/clickhouse-second-tables.js';
+import { TableDefinitions } from '../read-store/clickhouse/table-definitions.js';
+import { RebuildableSink, type RebuildableSinkOptions } from '../read-store/rebuildable-sink.js';
 import { tracing } from '../core/tracing.js';
 import { tracedReadStore } from './open-tracing.js';
 import type { Ground } from './ground.js';
@@ -22,16 +29,19 @@ import type { Storage } from './open-storage.js';
 /** For a statement to be started and read to its end, beside the time that it may run. */
 const SPARE_SECONDS = 60;
 
+/** Of a statement on the tables of a rebuild. */
+const SECOND_TABLES_MS = 30_000;
+
 /** The analysts' copy, and what fills it. */
 export interface OpenedReadStore {
   readonly readStore: Pick<ReadStore, 'query' | 'ping'>;
   /** Undefined where the settings say that there is no read store. */
-  readonly sink: Sink | undefined;
+  readonly sink: RebuildableSink | undefined;
   /** For tenants: each reaches its own rows. */
   readonly tenantSql: TenantSql;
   /** Where it is reached now; undefined while it is away. @throws StatefoldError where there is none */
   readonly endpoint: () => ClickHouseEndpoint | undefined;
-  readonly start: () => void;
+  readonly start: (reach: RebuildReach) => void;
 }
 
 const noReadStore = (): StatefoldError =>
@@ -67,14 +77,15 @@ export function openReadStore(
     bytes: settings.sqlMaxBytes,
     memoryBytes: settings.sqlMemoryBytes,
   };
-  const clickHouse = new ClickHouseReadStore({
+  const options: ClickHouseReadStoreOptions = {
     endpoint,
     schemaDirectory,
     cluster: settings.clickhouseUrl === undefined ? undefined : settings.clickhouseCluster,
     keptDays: { events: settings.readStoreEventDays, notifications: settings.readStoreNotificationDays },
     logger,
     onRowRejected: metrics.rowRejected,
-  });
+  };
+  const clickHouse = new ClickHouseReadStore(options);
   const idleMs = Math.max(settings.sqlCopyIdleMs, (settings.sqlMaxSeconds + SPARE_SECONDS) * 1000);
   const copies = new TenantCopies({ endpoint, schemaDirectory, idleMs, ensureSchema: () => clickHouse.ensureSchema() });
   // What could not be removed is looked at again.
@@ -97,14 +108,45 @@ export function openReadStore(
         });
   shutdown.add('SQL of tenants', () => tenantSql.close());
   const readStore = tracedReadStore(decorate.readStore?.(clickHouse) ?? clickHouse, tracing.tracer);
-  const sink = new Sink({ store: readStore, logger, observer: metrics.sink });
+  const sink = new RebuildableSink({
+    store: readStore,
+    logger,
+    observer: metrics.sink,
+    second: isWrittenByOthers(settings, shared) ? undefined : secondOf(ground, options),
+  });
   shutdown.add('sink', async () => {
     await sink.close();
     await readStore.close();
   });
   metrics.watch('read_store_behind_tenants', () => sink.status().behind);
   metrics.watch('read_store_refused_tenants', () => sink.status().refused);
-  return { readStore, sink, tenantSql, endpoint, start };
+  return {
+    ...{ readStore, sink, tenantSql, endpoint },
+    start: (reach) => {
+      start();
+      sink.start(reach);
+    },
+  };
+}
+
+/** Tables that several processes write to, or several servers have, can't be exchanged with what one process filled. */
+const isWrittenByOthers = ({ clickhouseUrl, clickhouseCluster }: Settings, shared: boolean): boolean =>
+  clickhouseUrl !== undefined && (shared || clickhouseCluster !== undefined);
+
+/** What a rebuild fills beside the live tables. */
+function secondOf(
+  { decorate, shutdown }: Ground,
+  options: ClickHouseReadStoreOptions,
+): NonNullable<RebuildableSinkOptions['second']> {
+  const { endpoint, schemaDirectory: directory, keptDays } = options;
+  const connection = new ClickHouseConnection({ endpoint, deadlineMs: SECOND_TABLES_MS });
+  const tables = new ClickHouseSecondTables({ connection, definitions: new TableDefinitions({ directory, keptDays }) });
+  const store = new ClickHouseReadStore({ ...options, set: 'second' });
+  shutdown.add('second set of the read store', () => Promise.all([connection.close(), store.close()]));
+  return {
+    tables: decorate.secondTables?.(tables) ?? tables,
+    store: tracedReadStore(decorate.readStore?.(store) ?? store, tracing.tracer),
+  };
 }
 
 const jailedLaunch =

@@ -1,13 +1,17 @@
 import type { Ownership } from '../placement/ownership.js';
+import type { Catalog } from '../catalog/catalog.js';
+import { isSuspended } from '../catalog/suspension.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { refusalOf, type PeerClient } from '../http/gateway/peer-client.js';
+import type { RebuildReach } from '../read-store/rebuild.js';
+import type { TenantRegistry } from '../tenancy/tenant-registry.js';
 
 export interface RebuildOptions {
   readonly ownership: Ownership;
   /** Ids of all tenants. */
   readonly tenantIds: () => readonly string[];
-  /** Drops the rows of a tenant of this process, or of all, and writes them anew from the log. */
+  /** Writes the rows of a tenant of this process, or of all, anew from the log. Resolves when it has begun. */
   readonly rebuild: (tenantId: string | undefined) => Promise<void>;
   readonly open: (tenantId: string) => Promise<unknown>;
   readonly peers: Pick<PeerClient, 'ask'>;
@@ -16,7 +20,7 @@ export interface RebuildOptions {
 
 const ASKING_MS = 60_000;
 
-/** Rebuilds the rows of one tenant, or of all: by each tenant's owner, since it alone writes them. Resolves when they are dropped. */
+/** Rebuilds the rows of one tenant, or of all: by each tenant's owner, since it alone writes them. Resolves when it has begun. */
 export function readStoreRebuild({
   ownership,
   tenantIds,
@@ -39,7 +43,7 @@ export function readStoreRebuild({
     const all = tenantIds();
     if (all.every((id) => ownership.owns(id))) await rebuild(tenantId);
     else for (const id of tenantId === undefined ? all : [tenantId]) await askOwner(id);
-    // Those that are not active are refilled as they are opened; nobody waits for it.
+    // Those that are not active are filled in as they are opened; nobody waits for it.
     void (async () => {
       for (const id of all) if (ownership.owns(id) && (tenantId === undefined || id === tenantId)) await open(id);
     })().catch((error: unknown) =>
@@ -47,3 +51,23 @@ export function readStoreRebuild({
     );
   };
 }
+
+/** The tenants of the catalog: those that this process may serve are opened for a rebuild, others keep the rows that they have. */
+export const reachOf = (
+  catalog: Catalog,
+  ownership: Pick<Ownership, 'owns'>,
+  tenants: Pick<TenantRegistry, 'open'>,
+  logger: Logger,
+): RebuildReach => ({
+  tenants: () => new Map(catalog.list('tenant', undefined).map(({ id, value }) => [id, value.incarnation])),
+  open: async (tenantId) => {
+    if (!ownership.owns(tenantId) || isSuspended(catalog, tenantId)) return false;
+    try {
+      await tenants.open(tenantId);
+      return true;
+    } catch (error) {
+      logger.warn({ err: error, tenantId }, 'a tenant could not be opened for a rebuild of the read store');
+      return false;
+    }
+  },
+});

@@ -14,6 +14,7 @@ import { openReadStore } from './open-read-store.js';
 import { openStorage } from './open-storage.js';
 import { openTracing } from './open-tracing.js';
 import { openTenancy } from './open-tenancy.js';
+import { reachOf } from './read-store-rebuild.js';
 import { Shutdown } from './shutdown.js';
 import { watchReplication } from './watch-replication.js';
 
@@ -64,7 +65,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     await edge.listen();
     // What only an owner uses is not kept ready elsewhere.
     if (settings.roles.includes('tasks')) {
-      copy.start();
+      copy.start(reachOf(catalog.catalog, storage.ownership, tenancy.tenants, logger));
       code.start();
     }
     const { activity } = tenancy;

@@ -37,18 +37,18 @@ export function addSqlCommands(program: Command, { io, server, show, json }: Com
     });
   program
     .command('rebuild-read-store')
-    .description("drop the rows of the service's ClickHouse and fill it again from the log")
+    .description("write the rows of the service's ClickHouse anew from the log")
     .option('--tenant <id>', 'of this tenant alone')
     .option('--yes', 'do not ask')
     .action(async ({ tenant, yes }: { readonly tenant?: string; readonly yes?: true }) => {
       await requireConfirmed(
         io,
         yes,
-        `This drops the rows${tenant === undefined ? '' : ` of the tenant ${tenant}`} in ClickHouse and fills them in again from the log: until then queries find some of them only.`,
+        `This writes the rows${tenant === undefined ? '' : ` of the tenant ${tenant}`} in ClickHouse anew from the log; queries see those of before until all are there. Where several processes write to one ClickHouse server, or to a cluster of servers, rows are dropped first: until they are filled in again queries find some of them only.`,
       );
       const query = tenant === undefined ? '' : `?tenantId=${encodeURIComponent(tenant)}`;
       const answer = await server().admin('POST', `/admin/read-store/rebuild${query}`);
-      show(answer, () => 'The read store is being rebuilt from the log; queries see its rows as they come.\n');
+      show(answer, () => 'The read store is being rebuilt from the log.\n');
     });
 }
 

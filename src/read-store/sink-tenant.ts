@@ -18,6 +18,8 @@ const WRITE_BACK_OFF_MS: BackOff = { first: 500, last: 60_000 };
 /** A watermark of `states` is the source's revision times this, plus the offset: a later revision begins again, and is further. */
 const REVISION_STRIDE = 2 ** 40;
 
+const watermarkOfStates = (revision: number, offset: number): number => revision * REVISION_STRIDE + offset;
+
 interface StreamPosition {
   /** In the store, as far as the sink knows. */
   offset: number;
@@ -25,6 +27,9 @@ interface StreamPosition {
   /** Milliseconds since the epoch before which the stream isn't read again after a failure. */
   notBefore: number;
 }
+
+/** Watermarks, as they are written. */
+export type SinkPositions = Readonly<Record<SinkStream, number>>;
 
 /** What one reading of a tenant gave, for the store. */
 export interface Gathered {
@@ -71,6 +76,18 @@ export class SinkTenant {
   /** Undefined until `start`. */
   offset(stream: SinkStream): number | undefined {
     return this.#positions?.[stream].offset;
+  }
+
+  /** Undefined until `start`. */
+  get positions(): SinkPositions | undefined {
+    const positions = this.#positions;
+    if (positions === undefined) return undefined;
+    const { events, states, changes } = positions;
+    return {
+      events: events.offset,
+      states: watermarkOfStates(this.#revision, states.offset),
+      changes: changes.offset,
+    };
   }
 
   get started(): boolean {
@@ -218,7 +235,7 @@ export class SinkTenant {
       tenantId,
       incarnation,
       stream,
-      offset: stream === 'states' ? revision * REVISION_STRIDE + offset : offset,
+      offset: stream === 'states' ? watermarkOfStates(revision, offset) : offset,
     }));
   }
 

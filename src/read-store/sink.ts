@@ -5,7 +5,7 @@ import { within } from '../core/within.js';
 import type { Block, ReadStore, SinkStream } from './read-store.js';
 import { blocksOf } from './sink-rows.js';
 import type { SinkSource } from './sink-source.js';
-import { SinkTenant, type Gathered } from './sink-tenant.js';
+import { SinkTenant, type Gathered, type SinkPositions } from './sink-tenant.js';
 
 export interface SinkObserver {
   /** A block that the store has taken. */
@@ -20,6 +20,8 @@ export interface SinkOptions {
   readonly store: ReadStore;
   readonly logger: Logger;
   readonly observer?: SinkObserver;
+  /** Awaited before anything is read from the store or written to it, at the start and when it was away. */
+  readonly prepare?: () => Promise<void>;
   /** Rows and bytes, about, of all blocks that are held at once. */
   readonly maxRows?: number;
   readonly maxBytes?: number;
@@ -149,7 +151,7 @@ export class Sink {
 
   /** Drops a tenant's rows (or all), then fills them again from the log. Resolves when the rows are dropped; `flush` waits for the refill. */
   async rebuild(tenantId?: string): Promise<void> {
-    await this.#alone(async () => {
+    await this.alone(async () => {
       // Also when the tables were there a while ago: an analyst may have dropped one, which is why somebody rebuilds.
       await this.#options.store.ensureSchema();
       await this.#options.store.reset(tenantId);
@@ -164,7 +166,36 @@ export class Sink {
   /** Detaches a tenant and drops its rows, with no block of it still on its way. @throws StatefoldError UNAVAILABLE: the rows are there still. */
   async remove(tenantId: string): Promise<void> {
     this.detach(tenantId);
-    await this.#alone(() => this.#options.store.reset(tenantId));
+    await this.alone(() => this.#options.store.reset(tenantId));
+  }
+
+  /** Runs `work` while no round does: the log keeps what comes meanwhile. */
+  alone<T>(work: () => Promise<T>): Promise<T> {
+    this.#paused++;
+    clearTimeout(this.#timer?.handle);
+    this.#timer = undefined;
+    const result = this.#exclusive.then(async () => {
+      await this.#round;
+      return work();
+    });
+    this.#exclusive = result.then(
+      () => this.#resume(),
+      () => this.#resume(),
+    );
+    return result;
+  }
+
+  /** Asks the store anew where each tenant stands: its tables are other ones. To be called while alone. */
+  restart(): void {
+    for (const tenant of this.#tenants.values()) {
+      tenant.forget();
+      this.#mark(tenant);
+    }
+  }
+
+  /** How far each tenant that is followed is in the store, as the sink knows it; undefined: it has not asked yet. */
+  positions(): ReadonlyMap<string, SinkPositions | undefined> {
+    return new Map([...this.#tenants].map(([tenantId, tenant]) => [tenantId, tenant.positions]));
   }
 
   status(): SinkStatus {
@@ -218,22 +249,6 @@ export class Sink {
     });
   }
 
-  /** Runs `work` while no round does. */
-  #alone<T>(work: () => Promise<T>): Promise<T> {
-    this.#paused++;
-    clearTimeout(this.#timer?.handle);
-    this.#timer = undefined;
-    const result = this.#exclusive.then(async () => {
-      await this.#round;
-      return work();
-    });
-    this.#exclusive = result.then(
-      () => this.#resume(),
-      () => this.#resume(),
-    );
-    return result;
-  }
-
   #resume(): void {
     this.#paused--;
     if (this.#dirty.size > 0 || this.#gathered.length > 0) this.#schedule(0);
@@ -279,7 +294,10 @@ export class Sink {
     const ready = [...this.#dirty].filter((tenant) => !busy.has(tenant) && tenant.notBefore <= now);
     const turn = ready.slice(0, Math.max(0, MAX_READING - this.#reading.size - this.#gathered.length));
     if (turn.length === 0) return false;
-    if (!this.#schemaReady) await store.ensureSchema();
+    if (!this.#schemaReady) {
+      await this.#options.prepare?.();
+      await store.ensureSchema();
+    }
     this.#schemaReady = true;
     // A tenant alone fills the block; of many, each gets its share.
     const started: Promise<void>[] = [];
@@ -427,10 +445,7 @@ export class Sink {
     }
     // It may come back with less than it had, or as a new one without tables: it is asked again where each tenant stands.
     this.#schemaReady = false;
-    for (const tenant of this.#tenants.values()) {
-      tenant.forget();
-      this.#mark(tenant);
-    }
+    this.restart();
     this.#storeNotBefore = Date.now() + wait;
   }
 

@@ -211,10 +211,13 @@ test('the console in the hands of an owner', { skip: needsChromium }, async (t) 
     await store.getByText('It has all rows of the tenants that are active here.').waitFor();
     await assertAccessible(owner);
     await store.getByRole('button', { name: 'Rebuild' }).click();
-    await dialog.getByText('SQL finds some of them only').waitFor();
+    await dialog.getByText('SQL finds the rows of before until').waitFor();
     await assertAccessible(owner);
     await dialog.getByRole('button', { name: 'Rebuild' }).dblclick();
-    await store.getByRole('status').getByText('The rows were dropped at').waitFor();
+    await store
+      .getByRole('status')
+      .filter({ hasText: /The rebuild of all rows from .* was through at/ })
+      .waitFor();
     await until(async () => (await clickHouse(landed)) === '1');
     const { entries } = (await service.get('/admin/audit', AS_ADMIN)).json<{ entries: { action: string }[] }>();
     assert.equal(entries.filter(({ action }) => action === 'read-store.rebuild').length, 1);
@@ -226,9 +229,9 @@ test('the console in the hands of an owner', { skip: needsChromium }, async (t) 
     await clickHouse('TRUNCATE TABLE events');
     assert.equal(await clickHouse(landed), '0');
     await button('Rebuild its rows for SQL').click();
-    await dialog.getByText('All rows of the tenant are dropped').waitFor();
+    await dialog.getByText('All rows of the tenant are written anew').waitFor();
     await dialog.getByRole('button', { name: 'Rebuild' }).click();
-    await owner.getByRole('status').getByText('The rows were dropped at').waitFor();
+    await owner.getByRole('status').getByText('The rows are written anew').waitFor();
     await until(async () => (await clickHouse(landed)) === '1');
   });
 

@@ -143,7 +143,7 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
     assert.match(halfway.err, /too far/);
     assert.doesNotMatch(halfway.out, /__exception__/);
     await fails(
-      /^This drops the rows in ClickHouse .* Nobody is here to be asked: say --yes\.\n$/,
+      /^This writes the rows in ClickHouse anew from the log.* Nobody is here to be asked: say --yes\.\n$/,
       'rebuild-read-store',
     );
     assert.match(await ok('rebuild-read-store', '--yes'), /rebuilt/);

@@ -21,7 +21,7 @@ export class ListedLog implements SinkSource {
   statesTo = Infinity;
   readonly #versions = new Map<string, number>();
   #offset = 0;
-  #listener: (() => void) | undefined;
+  readonly #listeners = new Set<() => void>();
 
   constructor(
     tenantId: string,
@@ -88,7 +88,7 @@ export class ListedLog implements SinkSource {
   }
 
   announce(): void {
-    this.#listener?.();
+    for (const listener of this.#listeners) listener();
   }
 
   readonly inputs: SinkSource['inputs'] = {
@@ -164,9 +164,7 @@ export class ListedLog implements SinkSource {
   }
 
   onAdvance(listener: () => void): () => void {
-    this.#listener = listener;
-    return () => {
-      this.#listener = undefined;
-    };
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
   }
 }

@@ -9,6 +9,7 @@ import { readSettings } from '../../src/config/settings.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log, NewRecord } from '../../src/log/log.js';
 import type { ReadStore } from '../../src/read-store/read-store.js';
+import type { SecondTables } from '../../src/read-store/second-tables.js';
 import { startService } from '../../src/app/service.js';
 import { createLogger } from '../../src/telemetry/logger.js';
 import { Metrics } from '../../src/telemetry/metrics.js';
@@ -25,6 +26,9 @@ export type CrashPoint =
   | 'between-log-and-store' // both logs are written and folded, the local store is behind
   | 'before-read-store-insert'
   | 'after-read-store-insert' // rows are in, the watermark isn't
+  | 'in-read-store-copy' // of a rebuild: what others have is in the second set, which is not yet marked so
+  | 'in-read-store-exchange' // of a rebuild: some tables are the new ones
+  | 'before-read-store-drop' // of a rebuild: the former tables are of no use
   | 'in-catch-up' // a turn of a reducer's catch-up is folded, not stored
   | 'in-build' // likewise of a projection's build
   | 'in-release' // a part of what a retry or a skip folds is folded, and not written
@@ -168,6 +172,28 @@ const faultyReadStore = (store: ReadStore, fuse: Fuse): ReadStore => ({
   close: () => store.close(),
 });
 
+const faultySecondTables = (tables: SecondTables, fuse: Fuse, isSwapped = { yes: false }): SecondTables => ({
+  find: () => tables.find(),
+  make: (record) => tables.make(record),
+  mark: (record) => tables.mark(record),
+  copy: async (whose) => {
+    await tables.copy(whose);
+    fuse.at('in-read-store-copy');
+  },
+  lagging: () => tables.lagging(),
+  exchange: async () => {
+    const isOne = await tables.exchange();
+    if (isOne) fuse.at('in-read-store-exchange');
+    isSwapped.yes = !isOne;
+    return isOne;
+  },
+  drop: () => {
+    // At a start there is nothing to drop, or what another process left.
+    if (isSwapped.yes) fuse.at('before-read-store-drop');
+    return tables.drop();
+  },
+});
+
 async function serve(): Promise<void> {
   const settings = readSettings(process.env);
   const { FUSE = '', FUSE_FILE: file } = process.env;
@@ -181,6 +207,7 @@ async function serve(): Promise<void> {
       log: (log) => faultyLog(log, fuse),
       codeHost: (host) => faultyCodeHost(host, fuse),
       readStore: (store) => faultyReadStore(store, fuse),
+      secondTables: (tables) => faultySecondTables(tables, fuse),
     },
   });
   process.on('SIGTERM', () => void service.close().then(() => process.exit()));

@@ -5,16 +5,16 @@ import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { Confirm } from '../ui/dialogs';
 import { Badge, Time } from '../ui/parts';
-import { plural } from '../words';
+import { count, plural } from '../words';
 
 type Activity = Operations['getProcessActivity']['answer'];
 
-/** How the rows for SQL do at a process, and a way to have those of all tenants written anew. */
+/** How the rows for SQL do at a process, how far a rebuild of them is, and a way to have those of all tenants written anew. */
 export function ReadStore({
-  activity: { checks, figures },
+  activity: { checks, figures, readStoreRebuild },
   onBegun,
 }: {
-  readonly activity: Pick<Activity, 'checks' | 'figures'>;
+  readonly activity: Pick<Activity, 'checks' | 'figures' | 'readStoreRebuild'>;
   readonly onBegun: () => void;
 }): JSX.Element {
   const [isAsking, setAsking] = useState(false);
@@ -29,7 +29,11 @@ export function ReadStore({
           Rebuild
         </button>
       </p>
-      {begunAt !== undefined && <Rebuilding since={begunAt} />}
+      {readStoreRebuild === undefined ? (
+        begunAt !== undefined && <Rebuilding since={begunAt} />
+      ) : (
+        <RebuildStatus of={readStoreRebuild} />
+      )}
       {isAsking && (
         <RebuildRows
           onClose={() => setAsking(false)}
@@ -54,15 +58,39 @@ const freshness = (behind: number): string =>
     ? 'It has all rows of the tenants that are active here.'
     : `Rows of ${plural(behind, 'active tenant')} are still to come.`;
 
-/** What became of a rebuild that was asked for at `since`. */
+/** How far the rebuild is that is under way, or when the last one was through. */
+function RebuildStatus({ of: rebuild }: { readonly of: NonNullable<Activity['readStoreRebuild']> }): JSX.Element {
+  const { state, since, endedAt, tenantIds, position, of, failure } = rebuild;
+  const whose = tenantIds === undefined ? 'all rows' : `the rows of ${tenantIds.join(', ')}`;
+  if (state === 'done')
+    return (
+      <p role="status">
+        The rebuild of {whose} from <Time at={since} /> was through at <Time at={endedAt ?? since} />.
+      </p>
+    );
+  return (
+    <>
+      <p role="status">
+        A rebuild of {whose} is under way since <Time at={since} />. SQL finds the rows of before until it is through.
+      </p>
+      <p>
+        <progress aria-label="Rebuild" value={position} max={Math.max(1, of)} /> {count(position)} of {count(of)}{' '}
+        positions of the log
+      </p>
+      {failure !== undefined && <p role="alert">It stands still, and tries again: {failure}</p>}
+    </>
+  );
+}
+
+/** That a rebuild was asked for at `since`. */
 export const Rebuilding = ({ since }: { readonly since: string }): JSX.Element => (
   <p role="status">
-    The rows were dropped at <Time at={since} />. They are filled in again from the log, and SQL finds them as they
-    come.
+    The rows are written anew from the log since <Time at={since} />. The page of operations tells how far that is, and
+    when it is through.
   </p>
 );
 
-/** Asks before the rows of a tenant, or of all, are dropped and filled in again. */
+/** Asks before the rows of a tenant, or of all, are written anew. */
 export function RebuildRows({
   tenant,
   onClose,
@@ -85,11 +113,12 @@ export function RebuildRows({
       }}
     >
       <p>
-        {tenant === undefined ? 'The rows of all tenants are' : 'All rows of the tenant are'} dropped and filled in
-        again from the log: every event and every state, and changes as far back as the log keeps them. Until that is
-        done SQL finds some of them only: reports of analysts, and what tenants ask, come out too small. A suspended
-        tenant has its rows again once it is resumed.
+        {tenant === undefined ? 'The rows of all tenants are' : 'All rows of the tenant are'} written anew from the log:
+        every event and every state, and changes as far back as the log keeps them. SQL finds the rows of before until
+        all are there, and from then on the new ones. Where several processes write to one ClickHouse server, or to a
+        cluster of servers, rows are dropped first, and SQL finds some of them only until they are filled in again.
       </p>
+      <p>A suspended tenant keeps the rows that it has, or has them again once it is resumed.</p>
       <p>Appends, states and projections are not touched.</p>
     </Confirm>
   );

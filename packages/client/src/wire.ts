@@ -814,6 +814,23 @@ export type ProcessSample = {
   }[];
 };
 
+export type ReadStoreRebuild = {
+  /** Until it is done, the rows of before are served, and what is new comes to them. */
+  readonly state: 'preparing' | 'filling' | 'swapping' | 'done';
+  /** ISO 8601, UTC, with milliseconds */
+  readonly since: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly endedAt?: string;
+  /** Whose rows are written anew; absent: everyone's. */
+  readonly tenantIds?: readonly string[];
+  /** Positions of the log that it has, of the tenants that are active. */
+  readonly position: number;
+  /** Positions that the rows of before have. */
+  readonly of: number;
+  /** Why it stands still, where it does; it tries again. */
+  readonly failure?: string;
+};
+
 export type ProcessActivity = {
   readonly url: string;
   readonly version: string;
@@ -853,6 +870,8 @@ export type ProcessActivity = {
   readonly figures: {
     readonly [member: string]: number;
   };
+  /** The rebuild of the read store that is under way, or the last one since the start. */
+  readonly readStoreRebuild?: ReadStoreRebuild;
   readonly memory: {
     /** What may be held of work under way for all tenants together. */
     readonly limitBytes: number;

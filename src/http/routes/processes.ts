@@ -42,6 +42,21 @@ export const ProcessSample = component(
   }),
 );
 
+export const ReadStoreRebuild = component(
+  'ReadStoreRebuild',
+  z.strictObject({
+    state: z
+      .enum(['preparing', 'filling', 'swapping', 'done'])
+      .describe('Until it is done, the rows of before are served, and what is new comes to them.'),
+    since: timestamp,
+    endedAt: timestamp.optional(),
+    tenantIds: z.array(text).describe("Whose rows are written anew; absent: everyone's.").optional(),
+    position: integer.describe('Positions of the log that it has, of the tenants that are active.'),
+    of: integer.describe('Positions that the rows of before have.'),
+    failure: text.describe('Why it stands still, where it does; it tries again.').optional(),
+  }),
+);
+
 export const ProcessActivity = component(
   'ProcessActivity',
   z.strictObject({
@@ -77,6 +92,9 @@ export const ProcessActivity = component(
         'The longest that each kind of work held the event loop in the last one to two minutes, and how often it held it for over 50 ms.',
       ),
     figures: z.record(z.string(), number).describe('As `/metrics` has them, without the prefix.'),
+    readStoreRebuild: ReadStoreRebuild.describe(
+      'The rebuild of the read store that is under way, or the last one since the start.',
+    ).optional(),
     memory: z.strictObject({
       limitBytes: integer.describe('What may be held of work under way for all tenants together.'),
       tenantLimitBytes: integer,

@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream';
-import { ClickHouseLogLevel, createClient, type ClickHouseClient, type ClickHouseSettings } from '@clickhouse/client';
-import { StatefoldError } from '../../core/errors.js';
+import type { ClickHouseSettings } from '@clickhouse/client';
 import type { Logger } from '../../core/logger.js';
 import { bytesOfRow, type Block, type ReadStore, type Row, type SinkStream, type Watermark } from '../read-store.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
+import { connect, ClickHouseConnection } from './connection.js';
 import { refusesForMemory, refusesRows, statementError, unavailable } from './errors.js';
 import { encodeBlock } from './row-binary.js';
-import { TableDefinitions, TABLES, type KeptDays } from './table-definitions.js';
+import { nameIn, TableDefinitions, TABLES, type KeptDays, type TableName, type TableSet } from './table-definitions.js';
 
 export interface ClickHouseReadStoreOptions {
   /** Asked at every call: an embedded engine comes and goes; undefined while it is away. */
@@ -16,6 +16,8 @@ export interface ClickHouseReadStoreOptions {
   /** A cluster of the server's configuration on whose servers the tables are replicated. */
   readonly cluster?: string | undefined;
   readonly keptDays?: KeptDays | undefined;
+  /** Which set of the tables it writes and reads; unless given, the live one. The second one is made by who rebuilds. */
+  readonly set?: TableSet;
   readonly logger: Logger;
   /** Of every call but `query`, whose deadline is the first byte. */
   readonly deadlineMs?: number;
@@ -51,14 +53,17 @@ interface Rejection {
 export class ClickHouseReadStore implements ReadStore {
   readonly #options: ClickHouseReadStoreOptions;
   readonly #deadlineMs: number;
+  readonly #connection: ClickHouseConnection;
   readonly #definitions: TableDefinitions;
+  readonly #set: TableSet;
   readonly #inserts: ClickHouseSettings;
   #removed: (tenantId?: string) => Promise<void> = () => Promise.resolve();
-  #client: { readonly endpoint: ClickHouseEndpoint; readonly client: ClickHouseClient } | undefined;
 
   constructor(options: ClickHouseReadStoreOptions) {
     this.#options = options;
     this.#deadlineMs = options.deadlineMs ?? 30_000;
+    this.#connection = new ClickHouseConnection({ endpoint: options.endpoint, deadlineMs: this.#deadlineMs });
+    this.#set = options.set ?? 'live';
     const { schemaDirectory: directory, cluster, keptDays } = options;
     this.#definitions = new TableDefinitions({ directory, cluster, keptDays });
     this.#inserts = cluster === undefined ? SETTINGS : { ...SETTINGS, ...REPLICATED };
@@ -70,8 +75,11 @@ export class ClickHouseReadStore implements ReadStore {
   }
 
   async ensureSchema(): Promise<void> {
-    const endpoint = this.#endpoint();
-    await this.#call('could not make its database', async (signal) => {
+    // To make one of the second set that is gone would pass off its rows as being there: who rebuilds looks for all of them.
+    if (this.#set === 'second') return;
+    const connection = this.#connection;
+    const endpoint = connection.endpoint();
+    await connection.call('could not make its database', async (signal) => {
       // The database of a connection must exist, so this connection names none.
       const client = connect({ ...endpoint, database: undefined });
       try {
@@ -85,49 +93,44 @@ export class ClickHouseReadStore implements ReadStore {
       }
     });
     for (const table of TABLES)
-      await this.#call(`could not make its table ${table}`, (signal, client) =>
-        this.#run(client, this.#definitions.create(table), signal),
-      );
-    await this.#call('can not use its tables', (signal, client) => this.#complete(client, signal));
-    await this.#call('could not tell for how long its tables keep rows', (signal, client) =>
-      this.#keep(client, signal),
-    );
-  }
-
-  #run(client: ClickHouseClient, query: string, signal: AbortSignal): Promise<unknown> {
-    return client.command({ query, abort_signal: signal, clickhouse_settings: { workload: SETTINGS.workload } });
+      await connection.run(`could not make its table ${table}`, { query: this.#definitions.create(table) });
+    await this.#complete();
+    await this.#keep();
   }
 
   /** Tables that were there may be of an earlier version. */
-  async #complete(client: ClickHouseClient, signal: AbortSignal): Promise<void> {
-    const found = await client.query({
+  async #complete(): Promise<void> {
+    const what = 'can not use its tables';
+    const columns = await this.#connection.rows<{ table: string; name: string; type: string }>(what, {
       query: 'SELECT table, name, type FROM system.columns WHERE database = currentDatabase()',
-      format: 'JSONEachRow',
-      clickhouse_settings: { workload: SETTINGS.workload },
-      abort_signal: signal,
     });
-    const columns = await found.json<{ table: string; name: string; type: string }>();
     for (const table of TABLES) {
       const types = new Map(columns.filter((one) => one.table === table).map(({ name, type }) => [name, type]));
-      for (const change of this.#definitions.missingColumns(table, types)) {
+      for (const change of this.#missing(table, types)) {
         this.#options.logger.info({ table, change }, 'a table of the read store is brought to this version');
-        await this.#run(client, change, signal);
+        await this.#connection.run(what, { query: change });
       }
     }
   }
 
+  #missing(table: TableName, types: ReadonlyMap<string, string>): readonly string[] {
+    try {
+      return this.#definitions.missingColumns(table, types);
+    } catch (error) {
+      throw unavailable('can not use its tables', error);
+    }
+  }
+
   /** Of tables that were there the settings may have said something else. */
-  async #keep(client: ClickHouseClient, signal: AbortSignal): Promise<void> {
-    const found = await client.query({
+  async #keep(): Promise<void> {
+    const what = 'could not tell for how long its tables keep rows';
+    const found = await this.#connection.rows<{ name: string; engine_full: string }>(what, {
       query: 'SELECT name, engine_full FROM system.tables WHERE database = currentDatabase()',
-      format: 'JSONEachRow',
-      clickhouse_settings: { workload: SETTINGS.workload },
-      abort_signal: signal,
     });
-    for (const { name, engine_full: engine } of await found.json<{ name: string; engine_full: string }>()) {
+    for (const { name, engine_full: engine } of found) {
       const table = TABLES.find((one) => one === name);
       const change = table && this.#definitions.changeOfTtl(table, engine);
-      if (change !== undefined) await this.#run(client, change, signal);
+      if (change !== undefined) await this.#connection.run(what, { query: change });
     }
   }
 
@@ -190,8 +193,8 @@ export class ClickHouseReadStore implements ReadStore {
   async #write(block: Block, emptyJson: boolean): Promise<void> {
     const { columns, bytes } = await encodeBlock(block, emptyJson);
     const signal = AbortSignal.timeout(this.#deadlineMs);
-    const { stream } = await this.#connected().exec({
-      query: `INSERT INTO ${block.table} (${columns.join(', ')}) FORMAT RowBinary`,
+    const { stream } = await this.#connection.client().exec({
+      query: `INSERT INTO ${this.#name(block.table)} (${columns.join(', ')}) FORMAT RowBinary`,
       values: Readable.from([bytes], { objectMode: false }),
       clickhouse_settings: {
         ...this.#inserts,
@@ -203,27 +206,23 @@ export class ClickHouseReadStore implements ReadStore {
   }
 
   async watermarks(tenantId: string, incarnation?: string): Promise<Readonly<Record<SinkStream, number>>> {
-    return this.#call('did not tell its watermarks', async (signal, client) => {
-      const result = await client.query({
-        query:
-          'SELECT stream, max(log_offset) AS log_offset FROM watermarks WHERE tenant = {tenant:String} GROUP BY stream',
-        query_params: { tenant: tenantId },
-        format: 'JSONEachRow',
-        clickhouse_settings: { workload: SETTINGS.workload },
-        abort_signal: signal,
-      });
-      const rows = await result.json<{ stream: string; log_offset: string | number }>();
-      const offsets = new Map(rows.map((row) => [row.stream, Number(row.log_offset)]));
-      const at = (stream: SinkStream): number => offsets.get(nameOf(stream, incarnation)) ?? 0;
-      return { events: at('events'), states: at('states'), changes: at('changes') };
-    });
+    const rows = await this.#connection.rows<{ stream: string; log_offset: string | number }>(
+      'did not tell its watermarks',
+      {
+        query: `SELECT stream, max(log_offset) AS log_offset FROM ${this.#name('watermarks')} WHERE tenant = {tenant:String} GROUP BY stream`,
+        parameters: { tenant: tenantId },
+      },
+    );
+    const offsets = new Map(rows.map((row) => [row.stream, Number(row.log_offset)]));
+    const at = (stream: SinkStream): number => offsets.get(nameOf(stream, incarnation)) ?? 0;
+    return { events: at('events'), states: at('states'), changes: at('changes') };
   }
 
   async setWatermarks(watermarks: readonly Watermark[]): Promise<void> {
     if (watermarks.length === 0) return;
-    await this.#call('did not take a watermark', (signal, client) =>
+    await this.#connection.call('did not take a watermark', (signal, client) =>
       client.insert({
-        table: 'watermarks',
+        table: this.#name('watermarks'),
         columns: ['tenant', 'stream', 'log_offset'],
         values: watermarks.map(({ tenantId, incarnation, stream, offset }) => ({
           tenant: tenantId,
@@ -246,7 +245,7 @@ export class ClickHouseReadStore implements ReadStore {
     try {
       // A parameter of the HTTP interface rather than a clause, so that the statement's own FORMAT wins.
       const settings = { default_format: format } as Record<string, string>;
-      const { stream } = await this.#connected().exec({
+      const { stream } = await this.#connection.client().exec({
         query: sql,
         clickhouse_settings: settings,
         abort_signal: controller.signal,
@@ -262,54 +261,45 @@ export class ClickHouseReadStore implements ReadStore {
   /** Watermarks go first: whatever happens in between, the log fills again what was dropped. */
   async reset(tenantId?: string): Promise<void> {
     for (const table of TABLES) {
-      await this.#call(`could not drop the rows of ${table}`, (signal, client) =>
+      const name = this.#name(table);
+      await this.#connection.run(
+        `could not drop the rows of ${name}`,
         tenantId === undefined
-          ? client.command({
-              query: `TRUNCATE TABLE ${table}`,
-              clickhouse_settings: { workload: SETTINGS.workload },
-              abort_signal: signal,
-            })
-          : client.command({
-              query: `DELETE FROM ${table} WHERE tenant = {tenant:String}`,
-              query_params: { tenant: tenantId },
-              clickhouse_settings: { workload: SETTINGS.workload, lightweight_deletes_sync: '2' },
-              abort_signal: signal,
-            }),
+          ? { query: `TRUNCATE TABLE ${name}` }
+          : {
+              query: `DELETE FROM ${name} WHERE tenant = {tenant:String}`,
+              parameters: { tenant: tenantId },
+              settings: { lightweight_deletes_sync: '2' },
+            },
       );
     }
     await this.#removed(tenantId);
   }
 
   async dropProjection(tenantId: string, projectionId: string): Promise<void> {
-    for (const table of ['projection_states', 'notifications'])
-      await this.#call(`could not drop the rows of a projection from ${table}`, (signal, client) =>
-        client.command({
-          query: `DELETE FROM ${table} WHERE tenant = {tenant:String} AND projection_id = {projection:String}`,
-          query_params: { tenant: tenantId, projection: projectionId },
-          clickhouse_settings: { workload: SETTINGS.workload, lightweight_deletes_sync: '2' },
-          abort_signal: signal,
-        }),
-      );
+    for (const table of ['projection_states', 'notifications'] as const)
+      await this.#connection.run(`could not drop the rows of a projection from ${this.#name(table)}`, {
+        query: `DELETE FROM ${this.#name(table)} WHERE tenant = {tenant:String} AND projection_id = {projection:String}`,
+        parameters: { tenant: tenantId, projection: projectionId },
+        settings: { lightweight_deletes_sync: '2' },
+      });
     await this.#removed(tenantId);
   }
 
   async eraseAggregates(tenantId: string, aggregateIds: readonly string[]): Promise<void> {
-    for (const table of ['events', 'aggregate_states'])
-      await this.#call(`could not take the rows of erased aggregates out of ${table}`, (signal, client) =>
-        client.command({
-          // Not a lightweight delete: that only hides rows, and leaves them in their parts until those are merged.
-          query: `ALTER TABLE ${table} DELETE WHERE tenant = {tenant:String} AND aggregate_id IN {aggregates:Array(String)}`,
-          query_params: { tenant: tenantId, aggregates: [...aggregateIds] },
-          clickhouse_settings: { workload: SETTINGS.workload, mutations_sync: '2' },
-          abort_signal: signal,
-        }),
-      );
+    for (const table of ['events', 'aggregate_states'] as const)
+      await this.#connection.run(`could not take the rows of erased aggregates out of ${this.#name(table)}`, {
+        // Not a lightweight delete: that only hides rows, and leaves them in their parts until those are merged.
+        query: `ALTER TABLE ${this.#name(table)} DELETE WHERE tenant = {tenant:String} AND aggregate_id IN {aggregates:Array(String)}`,
+        parameters: { tenant: tenantId, aggregates: [...aggregateIds] },
+        settings: { mutations_sync: '2' },
+      });
     await this.#removed(tenantId);
   }
 
   async ping(): Promise<boolean> {
     try {
-      const client = this.#connected();
+      const client = this.#connection.client();
       const { success } = await client.ping({ select: true, abort_signal: AbortSignal.timeout(this.#deadlineMs) });
       return success;
     } catch {
@@ -317,34 +307,12 @@ export class ClickHouseReadStore implements ReadStore {
     }
   }
 
-  async close(): Promise<void> {
-    await this.#client?.client.close();
-    this.#client = undefined;
+  close(): Promise<void> {
+    return this.#connection.close();
   }
 
-  async #call<T>(what: string, call: (signal: AbortSignal, client: ClickHouseClient) => Promise<T>): Promise<T> {
-    try {
-      return await call(AbortSignal.timeout(this.#deadlineMs), this.#connected());
-    } catch (error) {
-      throw error instanceof StatefoldError ? error : unavailable(what, error);
-    }
-  }
-
-  #endpoint(): ClickHouseEndpoint {
-    const endpoint = this.#options.endpoint();
-    if (endpoint === undefined) throw new StatefoldError('UNAVAILABLE', 'The read store is away');
-    return endpoint;
-  }
-
-  #connected(): ClickHouseClient {
-    const endpoint = this.#endpoint();
-    const known = this.#client;
-    if (known !== undefined && known.endpoint.url === endpoint.url && known.endpoint.password === endpoint.password)
-      return known.client;
-    void known?.client.close();
-    const client = connect(endpoint);
-    this.#client = { endpoint, client };
-    return client;
+  #name(table: TableName): string {
+    return nameIn(this.#set, table);
   }
 }
 
@@ -360,17 +328,3 @@ function* portionsOf(block: Block): Generator<Block> {
   }
   if (first < block.rows.length) yield { ...block, rows: block.rows.slice(first) } as Block;
 }
-
-/** The client's own timeout is for silence in a long answer; calls have deadlines of their own. */
-const connect = (
-  endpoint: Omit<ClickHouseEndpoint, 'database'> & { readonly database: string | undefined },
-): ClickHouseClient =>
-  createClient({
-    url: endpoint.url,
-    username: endpoint.user,
-    password: endpoint.password,
-    ...(endpoint.database === undefined ? {} : { database: endpoint.database }),
-    application: 'statefold',
-    request_timeout: 300_000,
-    log: { level: ClickHouseLogLevel.OFF },
-  });

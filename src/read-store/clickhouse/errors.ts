@@ -9,6 +9,7 @@ const ROWS_REFUSED = new Set([
   6, 25, 26, 27, 32, 33, 38, 41, 43, 53, 69, 70, 72, 117, 131, 190, 241, 306, 321, 469, 636,
 ]);
 const MEMORY_LIMIT = 241;
+const UNKNOWN_DATABASE = 81;
 /** Codes of a statement that can't succeed later, unchanged. */
 const STATEMENT_REFUSED = new Set([
   6, 16, 27, 36, 41, 42, 43, 46, 47, 48, 50, 53, 57, 60, 62, 63, 70, 73, 81, 115, 117, 164, 179, 184, 215, 395, 456,
@@ -20,6 +21,7 @@ const codeOf = (error: unknown): number | undefined =>
 
 export const refusesRows = (error: unknown): boolean => ROWS_REFUSED.has(codeOf(error) ?? 0);
 export const refusesForMemory = (error: unknown): boolean => codeOf(error) === MEMORY_LIMIT;
+export const lacksDatabase = (error: unknown): boolean => codeOf(error) === UNKNOWN_DATABASE;
 
 export function unavailable(what: string, cause: unknown): StatefoldError {
   const reason = cause instanceof Error ? cause.message : String(cause);

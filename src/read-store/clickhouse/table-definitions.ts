@@ -5,6 +5,13 @@ import { join } from 'node:path';
 export const TABLES = ['watermarks', 'events', 'aggregate_states', 'projection_states', 'notifications'] as const;
 export type TableName = (typeof TABLES)[number];
 
+/** `second`: what a rebuild fills beside the live tables; `former`: what it took the place of, where that needs a name of its own. */
+export type TableSet = 'live' | 'second' | 'former';
+
+const SUFFIXES: Readonly<Record<TableSet, string>> = { live: '', second: '__rebuild', former: '__former' };
+
+export const nameIn = (set: TableSet, table: TableName): string => `${table}${SUFFIXES[set]}`;
+
 /** For how many days rows are kept, by table; without a number for ever. */
 export interface KeptDays {
   readonly events?: number | undefined;
@@ -48,6 +55,12 @@ export class TableDefinitions {
     return replaced(text, 'ENGINE = ReplacingMergeTree(', 'ENGINE = ReplicatedReplacingMergeTree(');
   }
 
+  /** The same table in the second set, with a comment that says what it is. A cluster's tables are never rebuilt beside. */
+  createSecond(table: TableName, comment: string): string {
+    const named = replaced(this.create(table), `IF NOT EXISTS ${table}`, nameIn('second', table));
+    return `${named.trimEnd()}\nCOMMENT ${quoted(comment)}`;
+  }
+
   /** What brings a table to the days of the settings; undefined: it has them. `engine` is `engine_full` of `system.tables`. */
   changeOfTtl(table: TableName, engine: string): string | undefined {
     const wanted = this.#ttl(table);
@@ -79,6 +92,10 @@ export class TableDefinitions {
     return changes;
   }
 
+  columnNames(table: TableName): readonly string[] {
+    return this.#columns(table).map(({ name }) => name);
+  }
+
   #columns(table: TableName): readonly { readonly name: string; readonly definition: string }[] {
     const text = readFileSync(join(this.#options.directory, `${table}.sql`), 'utf8').replace(COMMENTS, '');
     return [...text.matchAll(COLUMN)].flatMap(([, name = '', definition = '']) =>
@@ -97,6 +114,8 @@ export class TableDefinitions {
     return cluster === undefined ? '' : ` ON CLUSTER \`${cluster}\``;
   }
 }
+
+export const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 
 /** ClickHouse writes the arguments of types with other spaces than people do. */
 const plain = (type: string): string => type.replace(/ *= */g, '=');

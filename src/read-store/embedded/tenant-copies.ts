@@ -42,12 +42,22 @@ export interface TenantCopiesOptions {
   readonly now?: () => number;
 }
 
+type Sources = Readonly<Record<CopiedTable, string>>;
+
 interface Known {
   /** The name of its tables begins with this; a new one for each time that it is made anew. */
   readonly prefix: string;
+  /** UUIDs of the tables that it is of: a rebuild puts others in their place, in which blocks have other numbers. */
+  readonly sources: Sources;
   /** Of each table: the rows of all inserts up to this one are in the copy. */
   readonly upTo: Record<CopiedTable, number>;
   readonly paths: Map<string, { readonly path: Path; readonly types: Set<string> }>;
+}
+
+interface Retired {
+  readonly tenantId: string;
+  readonly known: Known;
+  readonly at: number;
 }
 
 const DATABASE = 'statefold_sql';
@@ -57,6 +67,8 @@ const MOST_PATHS = 1000;
 const MOST_OWNERS = 200;
 const MOST_NOTED = 20_000;
 const DEADLINE_MS = 120_000;
+/** Tables are exchanged one after another, and once in a rebuild. */
+const MOST_REPLACED = 10;
 
 /**
  * Copies of single tenants' rows, in tables of their own beside those that the sink writes: made when a tenant asks for the first
@@ -73,6 +85,10 @@ export class TenantCopies {
   #allDropped = 0;
   /** Of which rows are to go. */
   readonly #doomed = new Set<Known>();
+  /** Of tables that others took the place of: statements that have begun read them to their end. */
+  #retired: Retired[] = [];
+  /** Tables that keep the numbers of blocks over merges. */
+  readonly #numbered = new Set<string>();
   #ready: Promise<void> | undefined;
 
   constructor(options: TenantCopiesOptions) {
@@ -108,9 +124,14 @@ export class TenantCopies {
       this.#known.delete(id);
       if (known !== undefined) this.#doomed.add(known);
     }
+    this.#doom((retired) => tenantId === undefined || retired.tenantId === tenantId);
     // What an earlier process left is of any tenant.
     if (this.#ready === undefined) await this.#run(`DROP DATABASE IF EXISTS ${DATABASE} SYNC`);
     else await this.#ready;
+    await this.#dropDoomed();
+  }
+
+  async #dropDoomed(): Promise<void> {
     for (const known of this.#doomed) {
       for (const table of COPIED) await this.#run(`DROP TABLE IF EXISTS ${DATABASE}.${nameOf(known, table)} SYNC`);
       this.#doomed.delete(known);
@@ -125,6 +146,13 @@ export class TenantCopies {
       this.#asked.delete(tenantId);
       await this.drop(tenantId);
     }
+    this.#doom(({ at }) => at <= since);
+    await this.#dropDoomed();
+  }
+
+  #doom(isTo: (retired: Retired) => boolean): void {
+    for (const retired of this.#retired) if (isTo(retired)) this.#doomed.add(retired.known);
+    this.#retired = this.#retired.filter(({ known }) => !this.#doomed.has(known));
   }
 
   #now(): number {
@@ -137,16 +165,37 @@ export class TenantCopies {
       throw error;
     });
     await this.#ready;
+    for (let replaced = 0; ; replaced++) {
+      const copy = await this.#refreshed(tenantId);
+      if (copy !== undefined) return copy;
+      if (replaced >= MOST_REPLACED)
+        throw new StatefoldError(
+          'UNAVAILABLE',
+          'The tables of the read store are being replaced; send the statement again',
+        );
+    }
+  }
+
+  /** Undefined: other tables took the place of those that the copy is of. */
+  async #refreshed(tenantId: string): Promise<TenantCopy | undefined> {
     const generation = this.#generationOf(tenantId);
-    const known = this.#known.get(tenantId) ?? (await this.#make());
+    const sources = await this.#sources();
+    let known = this.#known.get(tenantId);
+    if (known !== undefined && !isOf(known, sources)) {
+      this.#retire(tenantId, known);
+      known = undefined;
+    }
+    known ??= await this.#make(sources);
     try {
       for (const table of COPIED) await this.#copy(tenantId, known, table);
     } catch (error) {
       // Some rows may be in it and not be counted, or somebody has dropped a table of it.
       this.#known.set(tenantId, known);
+      if (await this.#isReplaced(known)) return void this.#retire(tenantId, known);
       await this.drop(tenantId).catch(() => undefined);
       throw error;
     }
+    if (await this.#isReplaced(known)) return void this.#retire(tenantId, known);
     const copy = { tables: await this.#partsOf(known), paths: [...known.paths.values()].map(pathOf) };
     if (this.#generationOf(tenantId) !== generation)
       throw new StatefoldError(
@@ -157,6 +206,23 @@ export class TenantCopies {
     return copy;
   }
 
+  #retire(tenantId: string, known: Known): void {
+    this.#known.delete(tenantId);
+    this.#retired.push({ tenantId, known, at: this.#now() });
+  }
+
+  async #isReplaced(known: Known): Promise<boolean> {
+    return !isOf(known, await this.#sources().catch(() => known.sources));
+  }
+
+  async #sources(): Promise<Sources> {
+    const found = await this.#rows<{ name: CopiedTable; uuid: string }>(
+      `SELECT name, toString(uuid) AS uuid FROM system.tables WHERE database = currentDatabase() AND name IN (${COPIED.map(quoted).join(', ')})`,
+    );
+    const of = (table: CopiedTable): string => found.find(({ name }) => name === table)?.uuid ?? '';
+    return Object.fromEntries(COPIED.map((table) => [table, of(table)])) as Sources;
+  }
+
   #generationOf(tenantId: string): number {
     return this.#allDropped + (this.#dropped.get(tenantId) ?? 0);
   }
@@ -165,12 +231,16 @@ export class TenantCopies {
   async #prepare(): Promise<void> {
     await this.#options.ensureSchema();
     await this.#run(`DROP DATABASE IF EXISTS ${DATABASE} SYNC`);
-    for (const table of COPIED) await this.#run(`ALTER TABLE ${table} MODIFY SETTING enable_block_number_column = 1`);
   }
 
-  async #make(): Promise<Known> {
+  async #make(sources: Sources): Promise<Known> {
+    for (const table of COPIED)
+      if (!this.#numbered.has(sources[table]))
+        await this.#run(`ALTER TABLE ${table} MODIFY SETTING enable_block_number_column = 1`);
+    // Where they were exchanged meanwhile, it was done to others.
+    if (isSame(sources, await this.#sources())) for (const uuid of Object.values(sources)) this.#numbered.add(uuid);
     const upTo = { events: -1, aggregate_states: -1, projection_states: -1, notifications: -1 };
-    const known: Known = { prefix: randomUUID().replaceAll('-', ''), upTo, paths: new Map() };
+    const known: Known = { prefix: randomUUID().replaceAll('-', ''), sources, upTo, paths: new Map() };
     await this.#run(`CREATE DATABASE IF NOT EXISTS ${DATABASE}`);
     for (const table of COPIED) await this.#run(`CREATE TABLE ${DATABASE}.${nameOf(known, table)} AS ${table}`);
     return known;
@@ -278,6 +348,8 @@ export class TenantCopies {
 }
 
 const nameOf = ({ prefix }: Known, table: CopiedTable): string => `t${prefix}_${table}`;
+const isSame = (one: Sources, other: Sources): boolean => COPIED.every((table) => one[table] === other[table]);
+const isOf = ({ sources }: Known, tables: Sources): boolean => isSame(sources, tables);
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 const pathOf = ({ path, types }: { readonly path: Path; readonly types: ReadonlySet<string> }): Path => ({
   ...path,

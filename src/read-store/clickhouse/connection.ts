@@ -1,0 +1,108 @@
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
+import { StatefoldError } from '../../core/errors.js';
+import type { ClickHouseEndpoint } from '../endpoint.js';
+import { unavailable } from './errors.js';
+
+export interface ClickHouseConnectionOptions {
+  /** Asked at every call: an embedded engine comes and goes; undefined while it is away. */
+  readonly endpoint: () => ClickHouseEndpoint | undefined;
+  /** Of every call. */
+  readonly deadlineMs: number;
+}
+
+export interface Statement {
+  readonly query: string;
+  readonly parameters?: Readonly<Record<string, unknown>>;
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
+/** `workload`: in the embedded engine, the places kept for the service. */
+const WORKLOAD = { workload: 'statefold' } as const;
+
+/** Statements of the service itself, over ClickHouse's HTTP interface. */
+export class ClickHouseConnection {
+  readonly #options: ClickHouseConnectionOptions;
+  #client: { readonly endpoint: ClickHouseEndpoint; readonly client: ClickHouseClient } | undefined;
+
+  constructor(options: ClickHouseConnectionOptions) {
+    this.#options = options;
+  }
+
+  /** @throws StatefoldError UNAVAILABLE while the engine is away. */
+  endpoint(): ClickHouseEndpoint {
+    const endpoint = this.#options.endpoint();
+    if (endpoint === undefined) throw new StatefoldError('UNAVAILABLE', 'The read store is away');
+    return endpoint;
+  }
+
+  client(): ClickHouseClient {
+    const endpoint = this.endpoint();
+    const known = this.#client;
+    if (known !== undefined && known.endpoint.url === endpoint.url && known.endpoint.password === endpoint.password)
+      return known.client;
+    void known?.client.close();
+    const client = connect(endpoint);
+    this.#client = { endpoint, client };
+    return client;
+  }
+
+  /** @throws StatefoldError UNAVAILABLE, which says `what` the read store did not do */
+  async call<T>(
+    what: string,
+    call: (signal: AbortSignal, client: ClickHouseClient) => Promise<T>,
+    deadlineMs = this.#options.deadlineMs,
+  ): Promise<T> {
+    try {
+      return await call(AbortSignal.timeout(deadlineMs), this.client());
+    } catch (error) {
+      throw error instanceof StatefoldError ? error : unavailable(what, error);
+    }
+  }
+
+  /** One statement without an answer. */
+  run(what: string, { query, parameters, settings }: Statement, deadlineMs?: number): Promise<unknown> {
+    return this.call(
+      what,
+      (signal, client) =>
+        client.command({
+          query,
+          clickhouse_settings: { ...WORKLOAD, ...settings },
+          abort_signal: signal,
+          ...(parameters && { query_params: { ...parameters } }),
+        }),
+      deadlineMs,
+    );
+  }
+
+  rows<T>(what: string, { query, parameters, settings }: Statement): Promise<T[]> {
+    return this.call(what, async (signal, client) => {
+      const found = await client.query({
+        query,
+        format: 'JSONEachRow',
+        clickhouse_settings: { ...WORKLOAD, ...settings },
+        abort_signal: signal,
+        ...(parameters && { query_params: { ...parameters } }),
+      });
+      return found.json<T>();
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#client?.client.close();
+    this.#client = undefined;
+  }
+}
+
+/** The client's own timeout is for silence in a long answer; calls have deadlines of their own. */
+export const connect = (
+  endpoint: Omit<ClickHouseEndpoint, 'database'> & { readonly database: string | undefined },
+): ClickHouseClient =>
+  createClient({
+    url: endpoint.url,
+    username: endpoint.user,
+    password: endpoint.password,
+    ...(endpoint.database === undefined ? {} : { database: endpoint.database }),
+    application: 'statefold',
+    request_timeout: 300_000,
+    log: { level: ClickHouseLogLevel.OFF },
+  });

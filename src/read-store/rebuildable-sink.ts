@@ -1,0 +1,159 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { backOff, type BackOff } from '../core/back-off.js';
+import type { ReadStore } from './read-store.js';
+import { Rebuild, type RebuildReach, type RebuildStatus } from './rebuild.js';
+import type { RebuildRecord, SecondTables } from './second-tables.js';
+import { Sink, type FlushTarget, type SinkOptions, type SinkStatus } from './sink.js';
+import type { SinkSource } from './sink-source.js';
+
+export interface RebuildableSinkOptions extends Omit<SinkOptions, 'prepare'> {
+  /** Undefined: other processes write to the same tables, and rows are dropped and filled again in their place. */
+  readonly second?: { readonly tables: SecondTables; readonly store: ReadStore } | undefined;
+  readonly pollMs?: number;
+}
+
+const BACK_OFF_MS: BackOff = { first: 200, last: 15_000 };
+
+/**
+ * Writes the read store: the live tables always, and, while a rebuild is under way, a second set beside them. A rebuild that an
+ * earlier process began goes on with the first use of the store, or is put to its end where the exchange had begun.
+ */
+export class RebuildableSink {
+  readonly #options: RebuildableSinkOptions;
+  readonly #live: Sink;
+  readonly #sources = new Map<string, SinkSource>();
+  #rebuild: Rebuild | undefined;
+  #last: RebuildStatus | undefined;
+  #reach: RebuildReach | undefined;
+  #settled: Promise<void> | undefined;
+  #requests: Promise<unknown> = Promise.resolve();
+  readonly #closing = new AbortController();
+
+  constructor(options: RebuildableSinkOptions) {
+    this.#options = options;
+    this.#live = new Sink({ ...options, prepare: () => this.#settle() });
+  }
+
+  /** Goes on with what an earlier process began, as soon as the store is there. */
+  start(reach: RebuildReach): void {
+    this.#reach = reach;
+    void this.#start();
+  }
+
+  attach(source: SinkSource): void {
+    this.#sources.set(source.tenantId, source);
+    this.#live.attach(source);
+    this.#rebuild?.attach(source);
+  }
+
+  detach(tenantId: string): void {
+    this.#sources.delete(tenantId);
+    this.#live.detach(tenantId);
+    this.#rebuild?.detach(tenantId);
+  }
+
+  flush(tenantId: string, target: FlushTarget, deadlineMs?: number): Promise<void> {
+    return this.#live.flush(tenantId, target, deadlineMs);
+  }
+
+  /** Detaches a tenant and drops its rows, with no block of it still on its way. @throws StatefoldError UNAVAILABLE: the rows are there still. */
+  async remove(tenantId: string): Promise<void> {
+    this.detach(tenantId);
+    const fromLive = (): Promise<void> => this.#live.remove(tenantId);
+    await (this.#rebuild === undefined ? fromLive() : this.#rebuild.remove(tenantId, fromLive));
+  }
+
+  status(): SinkStatus {
+    return this.#live.status();
+  }
+
+  /** Of the one that is under way, or of the last one of this process. */
+  rebuildStatus(): RebuildStatus | undefined {
+    return this.#rebuild?.status() ?? this.#last;
+  }
+
+  /**
+   * Writes the rows of a tenant, or of all, anew from the log. Resolves when it has begun, from where on it outlasts the process.
+   * @throws StatefoldError UNAVAILABLE while the store is away
+   */
+  rebuild(tenantId?: string): Promise<void> {
+    if (this.#options.second === undefined) return this.#live.rebuild(tenantId);
+    const { tables } = this.#options.second;
+    const asked = this.#requests.then(async () => {
+      await this.#settle();
+      // Also when the tables were there a while ago: an analyst may have dropped one, which is why somebody rebuilds.
+      await this.#options.store.ensureSchema();
+      if ((await this.#rebuild?.include(tenantId)) === true) return;
+      await this.#rebuild?.ended;
+      const tenantIds = tenantId === undefined ? undefined : [tenantId];
+      const record: RebuildRecord = { since: Date.now(), phase: 'preparing', tenantIds };
+      await tables.make(record);
+      this.#begin(record, true);
+    });
+    this.#requests = asked.catch(() => undefined);
+    return asked;
+  }
+
+  /** What is under way goes on after the next start. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    // The live sink is to write nothing any more when an exchange is broken off.
+    const rebuilt = this.#rebuild?.close();
+    await Promise.all([this.#live.close(), rebuilt, this.#requests]);
+    await this.#rebuild?.close();
+  }
+
+  async #start(): Promise<void> {
+    const { signal } = this.#closing;
+    for (let failures = 0; !signal.aborted;)
+      try {
+        return await this.#settle();
+      } catch {
+        await delay(backOff(failures++, BACK_OFF_MS), undefined, { signal, ref: false }).catch(() => undefined);
+      }
+  }
+
+  /** Before anything is written: an exchange that was broken off is put to its end, and what is of no use is dropped. */
+  #settle(): Promise<void> {
+    this.#settled ??= this.#takeUp().catch((error: unknown) => {
+      this.#settled = undefined;
+      throw error;
+    });
+    return this.#settled;
+  }
+
+  async #takeUp(): Promise<void> {
+    const { second, logger } = this.#options;
+    if (second === undefined) return;
+    const record = await second.tables.find();
+    if (record === undefined) return second.tables.drop();
+    logger.info({ since: new Date(record.since).toISOString() }, 'A rebuild of the read store goes on');
+    if (record.phase !== 'swapping') return this.#begin(record, false);
+    while (await second.tables.exchange());
+    await second.tables.drop();
+    const since = new Date(record.since).toISOString();
+    this.#last = { state: 'done', since, endedAt: new Date().toISOString(), ...{ position: 0, of: 0 } };
+  }
+
+  #begin(record: RebuildRecord, isMade: boolean): void {
+    const { second, logger, pollMs } = this.#options;
+    if (second === undefined || this.#closing.signal.aborted) return;
+    const { tables, store } = second;
+    const rebuild = new Rebuild(
+      {
+        ...{ tables, logger, pollMs, live: this.#live },
+        openSecond: () => new Sink({ ...this.#options, observer: {}, store }),
+        sources: () => this.#sources.values(),
+        reach: () => this.#reach,
+      },
+      record,
+      isMade,
+    );
+    this.#rebuild = rebuild;
+    void rebuild.ended.then(() => {
+      if (this.#closing.signal.aborted) return;
+      this.#last = rebuild.status();
+      this.#rebuild = undefined;
+    });
+  }
+}

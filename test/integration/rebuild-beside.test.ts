@@ -1,0 +1,438 @@
+// A rebuild of the read store, on the real engine: a second set of tables is filled from the log and takes the place of the live one.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { before, describe, it } from 'node:test';
+import { silentLogger } from '../../src/core/logger.js';
+import { ClickHouseConnection, type Statement } from '../../src/read-store/clickhouse/connection.js';
+import { ClickHouseSecondTables } from '../../src/read-store/clickhouse/clickhouse-second-tables.js';
+import { TableDefinitions } from '../../src/read-store/clickhouse/table-definitions.js';
+import type { EmbeddedEngine } from '../../src/read-store/embedded/embedded-engine.js';
+import { RebuildableSink } from '../../src/read-store/rebuildable-sink.js';
+import type { RebuildReach } from '../../src/read-store/rebuild.js';
+import type { SecondTables } from '../../src/read-store/second-tables.js';
+import { openStore, rowsOf, SCHEMAS, startEngine, suiteCleanUp, until, type CleanUp } from './read-store-fixture.js';
+import { ListedLog } from './sink-fixture.js';
+
+/** Small blocks: a rebuild takes many rounds. */
+const MAX_BYTES = 3 * 65_536;
+const DATA = `{"text":"${'x'.repeat(400)}"}`;
+const POLL_MS = 20;
+/** Of the live set. */
+const TABLES = 5;
+
+describe('a rebuild beside the live tables', () => {
+  const cleanUp = suiteCleanUp();
+  let engine: EmbeddedEngine;
+
+  before(async () => {
+    engine = startEngine(cleanUp);
+    await engine.ready(60_000);
+  });
+
+  /** A database of its own for each test: a rebuild is of all tenants. */
+  const open = (context: CleanUp) => {
+    const database = `d${randomUUID().replaceAll('-', '')}`;
+    const endpoint = () => {
+      const known = engine.endpoint();
+      return known && { ...known, database };
+    };
+    const store = openStore(context, engine, { endpoint });
+    const rows = <T>(sql: string): Promise<T[]> => rowsOf<T>(store, sql);
+    const exec = async (sql: string): Promise<void> => {
+      for await (const _ of await store.query(sql, 'Null'));
+    };
+    class Connection extends ClickHouseConnection {
+      /** It is not done, and whoever asked is gone, as with a killed process; the text is looked for in statements. */
+      dieAt: { readonly text: string; left: number; readonly isDone: boolean } | undefined;
+      isDead = false;
+      /** Statements with the text fail, as for a user without the right. */
+      refused: string | undefined;
+
+      override async run(what: string, statement: Statement, deadlineMs?: number): Promise<unknown> {
+        if (this.isDead) return new Promise(() => undefined);
+        if (this.refused !== undefined && statement.query.includes(this.refused)) throw new Error('not allowed');
+        const at = this.dieAt;
+        const isIt = at !== undefined && statement.query.includes(at.text) && --at.left === 0;
+        if (isIt && !at.isDone) return this.#die();
+        const done = await super.run(what, statement, deadlineMs);
+        return isIt ? this.#die() : done;
+      }
+
+      #die(): Promise<never> {
+        this.isDead = true;
+        return new Promise(() => undefined);
+      }
+    }
+    const definitions = new TableDefinitions({ directory: SCHEMAS });
+    const process = (reach?: Partial<RebuildReach>) => {
+      const connection = new Connection({ endpoint, deadlineMs: 30_000 });
+      context.after(() => connection.close());
+      const tables: SecondTables = new ClickHouseSecondTables({ connection, definitions });
+      const second = { tables, store: openStore(context, engine, { endpoint, set: 'second' }) };
+      const sink = new RebuildableSink({
+        ...{ store, second, logger: silentLogger, delayMs: 10, maxBytes: MAX_BYTES, pollMs: POLL_MS },
+      });
+      sink.start({ tenants: () => new Map(), open: () => Promise.resolve(false), ...reach });
+      return { sink, connection, tables };
+    };
+    const names = async (): Promise<string[]> =>
+      (
+        await rows<{ name: string }>('SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name')
+      ).map(({ name }) => name);
+    return { rows, exec, process, names, endpoint };
+  };
+  type Opened = ReturnType<typeof open>;
+
+  const log = (commits: number): ListedLog => {
+    const one = new ListedLog(`t-${randomUUID()}`);
+    grow(one, commits);
+    return one;
+  };
+  const grow = (one: ListedLog, commits: number): void => {
+    for (let i = 0; i < commits; i++) {
+      one.append(`a-${i % 50}`, [DATA]);
+      one.change(`k-${i % 20}`, '{"n":1}');
+    }
+    one.announce();
+  };
+  const isThrough = (sink: RebuildableSink): Promise<void> =>
+    until('the rebuild is through', () => sink.rebuildStatus()?.state === 'done');
+  const all = (one: ListedLog): { events: number; changes: number } => ({ events: one.end, changes: one.changesEnd });
+  const stray = (opened: Opened, tenant: string): Promise<void> =>
+    opened.exec(`INSERT INTO events (tenant, aggregate_id, version) VALUES ('${tenant}', 'stray', 1)`);
+
+  const COUNTS = `SELECT toUInt32((SELECT countIf(aggregate_id != 'stray') FROM events)) AS events, toUInt32((SELECT count() FROM aggregate_states FINAL)) AS aggregate_states, toUInt32((SELECT count() FROM projection_states FINAL)) AS projection_states, toUInt32((SELECT count() FROM notifications FINAL)) AS notifications, toUInt64((SELECT sum(o) FROM (SELECT max(log_offset) AS o FROM watermarks GROUP BY tenant, stream))) AS watermarks`;
+  type Counts = Record<'events' | 'aggregate_states' | 'projection_states' | 'notifications' | 'watermarks', number>;
+
+  /** Asks all the time, until it is ended. */
+  const analyst = ({ rows }: Opened, state: () => string | undefined) => {
+    const seen: { readonly state: string; readonly counts: Counts }[] = [];
+    let isEnded = false;
+    const asking = (async () => {
+      while (!isEnded) {
+        const now = state() ?? 'none';
+        const [counts] = await rows<Counts>(COUNTS);
+        assert.ok(counts);
+        seen.push({ state: now, counts });
+      }
+    })();
+    return {
+      end: async (): Promise<typeof seen> => {
+        isEnded = true;
+        await asking;
+        return seen;
+      },
+    };
+  };
+  const neverLess = (seen: readonly { readonly counts: Counts }[]): void => {
+    for (const [i, { counts }] of seen.entries())
+      for (const [what, count] of Object.entries(counts))
+        assert.ok(
+          Number(count) >= Number(seen[Math.max(0, i - 1)]?.counts[what as keyof Counts]),
+          `${what} at ${i} of ${seen.length}: ${JSON.stringify(seen.slice(Math.max(0, i - 2), i + 1))}`,
+        );
+  };
+
+  it('never shows fewer rows than before, while events come on, and shows none that the log has not', async (context) => {
+    const opened = open(context);
+    const one = log(1500);
+    const { sink, tables } = opened.process();
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    const [former] = await opened.rows<{ uuid: string }>(
+      "SELECT toString(uuid) AS uuid FROM system.tables WHERE database = currentDatabase() AND name = 'events'",
+    );
+    const asking = analyst(opened, () => sink.rebuildStatus()?.state);
+    await sink.rebuild();
+    for (let i = 0; i < 20; i++) {
+      grow(one, 5);
+      await sink.flush(one.tenantId, all(one));
+    }
+    await isThrough(sink);
+    grow(one, 5);
+    await sink.flush(one.tenantId, all(one));
+    const seen = await asking.end();
+    neverLess(seen);
+    assert.ok(seen.filter(({ state }) => state === 'filling').length > 1, 'nobody asked meanwhile');
+    assert.deepEqual(
+      await opened.rows(`SELECT toUInt32(count()) AS n, toUInt32(uniqExact(event_id)) AS ids FROM events FINAL`),
+      [{ n: one.commits.length, ids: one.commits.length }],
+    );
+    const [live] = await opened.rows<{ uuid: string }>(
+      "SELECT toString(uuid) AS uuid FROM system.tables WHERE database = currentDatabase() AND name = 'events'",
+    );
+    assert.notEqual(live?.uuid, former?.uuid);
+    await until('the former tables are gone', async () => (await opened.names()).length === TABLES);
+    assert.equal(await tables.find(), undefined);
+    const { since, endedAt, position, of } = sink.rebuildStatus() ?? {};
+    assert.ok(since !== undefined && endedAt !== undefined && since <= endedAt);
+    assert.equal(position, of);
+
+    // Once more, over tables that were a second set themselves.
+    await stray(opened, one.tenantId);
+    await sink.rebuild();
+    await until('the next one is through', () => (sink.rebuildStatus()?.endedAt ?? '') > endedAt);
+    assert.deepEqual(await opened.rows(`SELECT toUInt32(count()) AS n FROM events FINAL`), [{ n: one.commits.length }]);
+  });
+
+  it('of one tenant writes its rows anew, and keeps those of all others as they are', async (context) => {
+    const opened = open(context);
+    const [one, two, closed] = [log(300), log(300), log(50)];
+    const reads = two.reads.commits;
+    const { sink } = opened.process({
+      tenants: () => new Map([one, two, closed].map(({ tenantId }) => [tenantId, undefined])),
+    });
+    context.after(() => sink.close());
+    for (const each of [one, two, closed]) {
+      sink.attach(each);
+      await sink.flush(each.tenantId, all(each));
+    }
+    sink.detach(closed.tenantId);
+    for (const { tenantId } of [one, two, closed]) await stray(opened, tenantId);
+    reads.length = 0;
+    await sink.rebuild(one.tenantId);
+    assert.deepEqual(sink.rebuildStatus()?.tenantIds, [one.tenantId]);
+    grow(two, 10);
+    await isThrough(sink);
+    await sink.flush(two.tenantId, all(two));
+    const counted = await opened.rows<{ tenant: string; n: number; strays: number }>(
+      "SELECT tenant, toUInt32(count()) AS n, toUInt32(countIf(aggregate_id = 'stray')) AS strays FROM events GROUP BY tenant",
+    );
+    assert.deepEqual(
+      new Map(counted.map(({ tenant, n, strays }) => [tenant, [n, strays]])),
+      new Map([
+        [one.tenantId, [300, 0]],
+        [two.tenantId, [311, 1]],
+        [closed.tenantId, [51, 1]],
+      ]),
+    );
+    assert.ok(!reads.includes(0), 'what others have is not read from the log again');
+  });
+
+  it('keeps the rows of a tenant that can not be opened, opens others, and leaves out those that are no more', async (context) => {
+    const opened = open(context);
+    const [active, idle, suspended, deleted] = [log(100), log(100), log(100), log(100)];
+    const { sink } = opened.process({
+      tenants: () => new Map([active, idle, suspended].map(({ tenantId }) => [tenantId, undefined])),
+      open: (tenantId) => {
+        if (tenantId !== idle.tenantId) return Promise.resolve(false);
+        sink.attach(idle);
+        return Promise.resolve(true);
+      },
+    });
+    context.after(() => sink.close());
+    for (const each of [active, idle, suspended, deleted]) {
+      sink.attach(each);
+      await sink.flush(each.tenantId, all(each));
+      if (each !== active) sink.detach(each.tenantId);
+      await stray(opened, each.tenantId);
+    }
+    const asking = analyst(opened, () => sink.rebuildStatus()?.state);
+    await sink.rebuild();
+    await isThrough(sink);
+    await asking.end();
+    const counted = await opened.rows<{ tenant: string; n: number }>(
+      'SELECT tenant, toUInt32(count()) AS n FROM events GROUP BY tenant',
+    );
+    assert.deepEqual(
+      new Map(counted.map(({ tenant, n }) => [tenant, n])),
+      new Map([
+        [active.tenantId, 100],
+        [idle.tenantId, 100],
+        [suspended.tenantId, 101],
+      ]),
+    );
+    // It goes on from where it was.
+    grow(suspended, 5);
+    sink.attach(suspended);
+    await sink.flush(suspended.tenantId, all(suspended));
+    assert.deepEqual(
+      await opened.rows(`SELECT toUInt32(count()) AS n FROM events WHERE tenant = '${suspended.tenantId}'`),
+      [{ n: 106 }],
+    );
+  });
+
+  it('takes what is deleted meanwhile out of both sets, and fills what more is asked for', async (context) => {
+    const opened = open(context);
+    const [one, two, gone] = [log(800), log(200), log(200)];
+    const { sink } = opened.process({
+      tenants: () => new Map([one, two].map(({ tenantId }) => [tenantId, undefined])),
+    });
+    context.after(() => sink.close());
+    for (const each of [one, two, gone]) {
+      sink.attach(each);
+      await sink.flush(each.tenantId, all(each));
+    }
+    for (const { tenantId } of [one, two]) await stray(opened, tenantId);
+    await sink.rebuild(one.tenantId);
+    await sink.rebuild(two.tenantId);
+    assert.deepEqual(sink.rebuildStatus()?.tenantIds, [one.tenantId, two.tenantId]);
+    await sink.remove(gone.tenantId);
+    await isThrough(sink);
+    const counted = await opened.rows<{ tenant: string; n: number }>(
+      'SELECT tenant, toUInt32(count()) AS n FROM events FINAL GROUP BY tenant',
+    );
+    assert.deepEqual(
+      new Map(counted.map(({ tenant, n }) => [tenant, n])),
+      new Map([
+        [one.tenantId, 800],
+        [two.tenantId, 200],
+      ]),
+    );
+  });
+
+  it('begins again when somebody drops a table that it fills', async (context) => {
+    const opened = open(context);
+    const one = log(800);
+    const { sink } = opened.process();
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    await sink.rebuild();
+    await until(
+      'rows are in it',
+      async () =>
+        (await opened.rows<{ n: number }>('SELECT toUInt32(count()) AS n FROM events__rebuild').catch(() => []))[0]
+          ?.n !== 0,
+    );
+    await opened.exec('DROP TABLE aggregate_states__rebuild SYNC');
+    await isThrough(sink);
+    assert.deepEqual(
+      await opened.rows(
+        'SELECT toUInt32(count()) AS n, toUInt32((SELECT count() FROM aggregate_states FINAL)) AS states FROM events FINAL',
+      ),
+      [{ n: 800, states: 50 }],
+    );
+  });
+
+  it('goes on from where it was when the engine was killed', async (context) => {
+    const opened = open(context);
+    const one = log(1500);
+    const { sink } = opened.process();
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    await sink.rebuild();
+    await until('some of it is there', () => (sink.rebuildStatus()?.position ?? 0) > 0);
+    assert.equal(sink.rebuildStatus()?.state, 'filling');
+    one.reads.commits.length = 0;
+    assert.ok(engine.pid);
+    process.kill(engine.pid, 'SIGKILL');
+    await isThrough(sink);
+    assert.ok(!one.reads.commits.includes(0), 'it began again');
+    assert.deepEqual(
+      await opened.rows(
+        "SELECT toUInt32(count()) AS n, toUInt32(countIf(aggregate_id = 'stray')) AS strays FROM events FINAL",
+      ),
+      [{ n: 1500, strays: 0 }],
+    );
+  });
+
+  it('writes the live tables on while the exchange is refused, and tells so', async (context) => {
+    const opened = open(context);
+    const one = log(200);
+    const { sink, connection, tables } = opened.process();
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    connection.refused = 'EXCHANGE';
+    await sink.rebuild();
+    await until('it stands still', () => sink.rebuildStatus()?.failure === 'not allowed');
+    grow(one, 10);
+    await sink.flush(one.tenantId, all(one));
+    const counted =
+      "SELECT toUInt32(count()) AS n, toUInt32(countIf(aggregate_id = 'stray')) AS strays FROM events FINAL";
+    assert.deepEqual(await opened.rows(counted), [{ n: 211, strays: 1 }]);
+    assert.equal((await tables.find())?.phase, 'filling');
+    connection.refused = undefined;
+    await isThrough(sink);
+    assert.equal(sink.rebuildStatus()?.failure, undefined);
+    await sink.flush(one.tenantId, all(one));
+    assert.deepEqual(await opened.rows(counted), [{ n: 210, strays: 0 }]);
+  });
+
+  /** `told`: what the next process says of it. Before the tables are there nobody was told that it began, past the last exchange it is through. */
+  const DEATHS = [
+    { text: 'CREATE TABLE', left: 2, isDone: true, told: undefined, strays: 1 },
+    { text: 'MODIFY COMMENT', left: 1, isDone: false, told: 'done', strays: 0 },
+    { text: 'MODIFY COMMENT', left: 1, isDone: true, told: 'done', strays: 0 },
+    { text: 'MODIFY COMMENT', left: 2, isDone: true, told: 'done', strays: 0 },
+    { text: 'EXCHANGE', left: 1, isDone: true, told: 'done', strays: 0 },
+    { text: 'EXCHANGE', left: 3, isDone: false, told: 'done', strays: 0 },
+    { text: 'EXCHANGE', left: 5, isDone: true, told: undefined, strays: 0 },
+    { text: 'DROP TABLE', left: 1, isDone: true, told: undefined, strays: 0 },
+  ] as const;
+  for (const death of DEATHS)
+    it(`goes on after the process was gone at ${death.text} ${death.left}, ${death.isDone ? 'done' : 'not done'}`, async (context) => {
+      const opened = open(context);
+      const one = log(300);
+      const former = opened.process();
+      former.sink.attach(one);
+      await former.sink.flush(one.tenantId, all(one));
+      await stray(opened, one.tenantId);
+      former.connection.dieAt = { ...death };
+      void former.sink.rebuild();
+      await until('it is gone', () => former.connection.isDead);
+      former.sink.detach(one.tenantId);
+      const asking = analyst(opened, () => undefined);
+      grow(one, 10);
+      const next = opened.process();
+      context.after(() => next.sink.close());
+      next.sink.attach(one);
+      await next.sink.flush(one.tenantId, all(one));
+      await until(
+        'it is through',
+        async () => next.sink.rebuildStatus()?.state === death.told && (await opened.names()).length === TABLES,
+      );
+      const seen = await asking.end();
+      assert.ok(seen.length > 0);
+      neverLess(seen);
+      assert.deepEqual(
+        await opened.rows(
+          "SELECT toUInt32(count()) AS n, toUInt32(countIf(aggregate_id = 'stray')) AS strays FROM events FINAL",
+        ),
+        [{ n: 310 + death.strays, strays: death.strays }],
+      );
+    });
+
+  it('renames tables in a database that can not exchange them, also after a kill between two names', async (context) => {
+    const opened = open(context);
+    const endpoint = opened.endpoint();
+    assert.ok(endpoint);
+    const made = await fetch(`${endpoint.url}/?allow_deprecated_database_ordinary=1`, {
+      method: 'POST',
+      body: `CREATE DATABASE ${endpoint.database} ENGINE = Ordinary`,
+      headers: { 'X-ClickHouse-User': endpoint.user, 'X-ClickHouse-Key': endpoint.password },
+    });
+    assert.equal(made.status, 200, await made.text());
+    const one = log(300);
+    const former = opened.process();
+    former.sink.attach(one);
+    await former.sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    await former.sink.rebuild();
+    await isThrough(former.sink);
+    const counted =
+      "SELECT toUInt32(count()) AS n, toUInt32(countIf(aggregate_id = 'stray')) AS strays FROM events FINAL";
+    assert.deepEqual(await opened.rows(counted), [{ n: 300, strays: 0 }]);
+    await until('the former tables are gone', async () => (await opened.names()).length === TABLES);
+
+    await stray(opened, one.tenantId);
+    former.connection.dieAt = { text: 'RENAME TABLE aggregate_states', left: 1, isDone: true };
+    void former.sink.rebuild();
+    await until('it is gone', () => former.connection.isDead);
+    former.sink.detach(one.tenantId);
+    await opened.exec('RENAME TABLE projection_states TO projection_states__former');
+    const next = opened.process();
+    context.after(() => next.sink.close());
+    await isThrough(next.sink);
+    assert.deepEqual(await opened.rows(counted), [{ n: 300, strays: 0 }]);
+    assert.deepEqual(await opened.rows('SELECT toUInt32(count()) AS n FROM projection_states FINAL'), [{ n: 20 }]);
+    assert.equal((await opened.names()).length, TABLES);
+  });
+});
