@@ -44,7 +44,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { log, ownership, schemas, schemaIds } = parts.storage;
   const { catalog, quotaOf, adminKey, masterKey, audit } = parts.catalog;
   const { peers, client } = parts.peers;
-  const { readStore, sink, endpoint, tenantSql } = parts.copy;
+  const { readStore, sink, access, tenantSql } = parts.copy;
   const { tenants, feeds } = parts.tenancy;
   const memory = { budget, waitMs: settings.answerDeadlineMs, stallMs: settings.answerStallMs };
   const admission = new Admission(catalog, quotaOf, settings, memory, new Tickets(masterKey));
@@ -87,7 +87,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       // Without a read store it is the statement that is refused.
       flush: async (tenantId, offset, deadlineMs) => sink?.flush(tenantId, { events: offset }, deadlineMs),
     },
-    readStoreAccess: endpoint,
+    readStoreAccess: access,
     rebuildReadStore: readStoreRebuild({
       ownership,
       tenantIds: () => catalog.list('tenant', undefined).map(({ id }) => id),

@@ -39,8 +39,8 @@ export interface OpenedReadStore {
   readonly sink: RebuildableSink | undefined;
   /** For tenants: each reaches its own rows. */
   readonly tenantSql: TenantSql;
-  /** Where it is reached now; undefined while it is away. @throws StatefoldError where there is none */
-  readonly endpoint: () => ClickHouseEndpoint | undefined;
+  /** How analysts reach it, once its tables are there. @throws StatefoldError UNAVAILABLE while it is away, READ_STORE_DISABLED where there is none */
+  readonly access: () => Promise<ClickHouseEndpoint>;
   readonly start: (reach: RebuildReach) => void;
 }
 
@@ -54,9 +54,7 @@ const NONE: OpenedReadStore = {
   readStore: { query: refuseReadStore, ping: () => Promise.resolve(false) },
   sink: undefined,
   tenantSql: { query: refuseReadStore, close: () => Promise.resolve() },
-  endpoint: () => {
-    throw noReadStore();
-  },
+  access: refuseReadStore,
   start: () => undefined,
 };
 
@@ -121,7 +119,13 @@ export function openReadStore(
   metrics.watch('read_store_behind_tenants', () => sink.status().behind);
   metrics.watch('read_store_refused_tenants', () => sink.status().refused);
   return {
-    ...{ readStore, sink, tenantSql, endpoint },
+    ...{ readStore, sink, tenantSql },
+    access: async () => {
+      await sink.ready();
+      const reached = endpoint();
+      if (reached === undefined) throw new StatefoldError('UNAVAILABLE', 'The read store is away');
+      return reached;
+    },
     start: (reach) => {
       start();
       sink.start(reach);

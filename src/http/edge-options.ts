@@ -91,8 +91,8 @@ export interface EdgeOptions {
     /** @throws StatefoldError UNAVAILABLE after `deadlineMs` */
     readonly flush: (tenantId: string, offset: number, deadlineMs: number) => Promise<void>;
   };
-  /** Undefined while the read store is away. */
-  readonly readStoreAccess: () => ReadStoreAccess | undefined;
+  /** Resolves once its tables are there. @throws StatefoldError UNAVAILABLE while the read store is away */
+  readonly readStoreAccess: () => Promise<ReadStoreAccess>;
   /** Drops the rows of a tenant, or all, and starts to fill them in again from the log. */
   readonly rebuildReadStore: (tenantId?: string) => Promise<void>;
   readonly probes: readonly Probe[];

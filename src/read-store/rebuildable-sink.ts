@@ -40,6 +40,12 @@ export class RebuildableSink {
     void this.#start();
   }
 
+  /** Resolves when all tables are there, an exchange that was broken off included. @throws StatefoldError UNAVAILABLE while the store is away */
+  async ready(): Promise<void> {
+    await this.#settle();
+    await this.#options.store.ensureSchema();
+  }
+
   attach(source: SinkSource): void {
     this.#sources.set(source.tenantId, source);
     this.#live.attach(source);
@@ -80,9 +86,8 @@ export class RebuildableSink {
     if (this.#options.second === undefined) return this.#live.rebuild(tenantId);
     const { tables } = this.#options.second;
     const asked = this.#requests.then(async () => {
-      await this.#settle();
       // Also when the tables were there a while ago: an analyst may have dropped one, which is why somebody rebuilds.
-      await this.#options.store.ensureSchema();
+      await this.ready();
       if ((await this.#rebuild?.include(tenantId)) === true) return;
       await this.#rebuild?.ended;
       const tenantIds = tenantId === undefined ? undefined : [tenantId];

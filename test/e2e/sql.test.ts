@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
+import { TABLES } from '../../src/read-store/clickhouse/table-definitions.js';
 import { isRefused, StatefoldClient } from '../../packages/client/src/index.js';
 import { AS_ADMIN, API_KEY, startService, temporaryDirectory, until, type Answer } from '../support/service.js';
 import { admin, Api, success, type Problem } from '../support/api.js';
@@ -24,9 +25,19 @@ test('SQL of a tenant', { skip: noJail }, async (t) => {
     api.post(`/sql?waitFor=${position}&waitSeconds=30`, { query, format: 'TSV', ...more });
   const rows = async (query: string, more?: object): Promise<string> => success(await sql(query, more), 200).text;
 
-  await t.test('before the first event there are no rows', async () => {
-    assert.equal(await rows('SELECT count() FROM events'), '0\n');
-  });
+  await t.test(
+    'before the first event there are no rows; the owner of the service finds the tables as soon as it may ask',
+    async () => {
+      assert.equal(await rows('SELECT count() FROM events'), '0\n');
+      const { url, user, password, database } = await api.readStoreAccess();
+      const headers = { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password };
+      for (const table of TABLES) {
+        const body = `SELECT count() FROM ${table}`;
+        const answer = await fetch(`${url}/?database=${database}`, { method: 'POST', headers, body });
+        assert.match(await answer.text(), /^\d+\n$/, table);
+      }
+    },
+  );
 
   await t.test('each event once, as soon as its position is waited for', async () => {
     for (let n = 1; n <= 8; n++) {

@@ -291,7 +291,7 @@ before(async () => {
     inspections: noInspections,
     ...noEventTypes,
     sql: NO_SQL,
-    readStoreAccess: () => undefined,
+    readStoreAccess: () => Promise.reject(new StatefoldError('UNAVAILABLE', 'The read store is away')),
     rebuildReadStore: () => Promise.resolve(),
     probes: [{ name: 'readStore', required: false, check: () => Promise.reject(new Error('away')) }],
     processes: NO_PROCESSES,

@@ -30,7 +30,8 @@ export async function opened(
     // The browser itself logs each refusal that a page is answered; those are asserted where they are meant.
     const status = Number(/status of (\d+)/.exec(message.text())?.[1]);
     if (breaks && /net::ERR_(INCOMPLETE_CHUNKED_ENCODING|INTERNET_DISCONNECTED)$/.test(message.text())) return;
-    if (message.type() === 'error' && ![401, 404, ...refusals].includes(status)) wrong.push(message.text());
+    if (message.type() === 'error' && ![401, 404, ...refusals].includes(status))
+      wrong.push(`${message.text()} of ${message.location().url}`);
   });
   page.on('pageerror', (error) => wrong.push(String(error)));
   page.on('request', (request) => {

@@ -10,6 +10,7 @@ import { createTenant } from '../../src/catalog/tenants.js';
 import type { Owner, Ownership, SlotShare } from '../../src/placement/ownership.js';
 import { openTasks } from '../../src/app/open-tasks.js';
 import type { CodeHost } from '../../src/code-host/code-host.js';
+import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
 import type { Deployments } from '../../src/deployments/deployments.js';
 import type { SourceFile } from '../../src/deployments/source-file.js';
@@ -368,7 +369,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     inspections: noInspections,
     ...noEventTypes,
     sql: NO_SQL,
-    readStoreAccess: () => undefined,
+    readStoreAccess: () => Promise.reject(new StatefoldError('UNAVAILABLE', 'there is none')),
     rebuildReadStore: () => Promise.resolve(),
     probes: [],
     processes: NO_PROCESSES,

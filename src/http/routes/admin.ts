@@ -290,9 +290,8 @@ const getReadStoreAccess = route({
   summary: 'How to connect to the read store',
   answers: { 200: ReadStoreAccess },
   errors: ['READ_STORE_DISABLED'],
-  serve: ({ readStoreAccess }, call) => {
-    const access = readStoreAccess();
-    if (access === undefined) throw new StatefoldError('UNAVAILABLE', 'The read store is not running.');
+  serve: async ({ readStoreAccess }, call) => {
+    const access = await readStoreAccess();
     call.response.setHeader('Cache-Control', 'no-store');
     call.answer(200, access);
   },
