@@ -23,7 +23,7 @@ import type { ProjectionLife } from '../projections/projections.js';
 import type { Endpoints } from '../webhooks/endpoints.js';
 import { revive } from './artefact-health.js';
 import type { Deployments, NotificationConfig, Notified, RevisionAnswer } from './deployments.js';
-import { describeStates, type DescribedStates } from './described-states.js';
+import { describeStates, knownStates, type DescribedStates, type KnownState } from './described-states.js';
 import type { SourceFile } from './source-file.js';
 import { unambiguous } from './binding-records.js';
 import { ProjectionRevisions } from './projection-revisions.js';
@@ -368,6 +368,10 @@ export class DeploymentService implements Deployments {
     const { catalog, codeHost, projectionsOf } = this.#options;
     const sourcesOf = (artefactId: string): Promise<readonly SourceFile[]> => this.#sources(artefactId);
     return describeStates({ catalog, codeHost, sourcesOf }, tenantId, await projectionsOf(tenantId), page);
+  }
+
+  async knownStates(tenantId: string): Promise<readonly KnownState[]> {
+    return knownStates(this.#options.catalog, tenantId, await this.#options.projectionsOf(tenantId));
   }
 
   /** Uploads of the tenant that wait for their compilation. */

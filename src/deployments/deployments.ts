@@ -1,6 +1,6 @@
 import type { BindingEntity, EndpointEntity, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
 import type { EndpointConfig } from '../webhooks/endpoints.js';
-import type { DescribedStates } from './described-states.js';
+import type { DescribedStates, KnownState } from './described-states.js';
 import type { SourceFile } from './source-file.js';
 import type { ProjectionReached } from './upload-waits.js';
 import type { ProjectionCheck, ReducerCheck } from './upload-checks.js';
@@ -78,6 +78,8 @@ export interface Deployments {
   ): Promise<BindingEntity>;
   /** What the states are of the reducers that are bound and the projections that are live, in pages: `after` is the `next` of the one before. */
   describeStates(tenantId: string, page: { readonly after: string; readonly limit: number }): Promise<DescribedStates>;
+  /** The same, all of them at once: each is read when its schema is asked for. */
+  knownStates(tenantId: string): Promise<readonly KnownState[]>;
   /** New secret in clear. `WEBHOOK_SECRET_SHARED` when the projection uses the tenant's. */
   rotateProjectionSecret(tenantId: string, projectionId: string): Promise<string>;
   rotateTenantSecret(tenantId: string): Promise<string>;

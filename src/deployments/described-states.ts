@@ -45,7 +45,36 @@ export async function describeStates(
   projections: Pick<Projections, 'life'>,
   { after, limit }: { readonly after: string; readonly limit: number },
 ): Promise<DescribedStates> {
-  const { catalog } = options;
+  const left = unitsOf(options.catalog, tenantId, projections)
+    .filter(({ place }) => place > after)
+    .sort((a, b) => (a.place < b.place ? -1 : 1));
+  const states: DescribedState[] = [];
+  let last: { readonly artefactId: string; readonly types: StateTypes } | undefined;
+  for (const { place: _place, artefactId, ...unit } of left.slice(0, limit)) {
+    if (last?.artefactId !== artefactId)
+      last = { artefactId, types: await typesOf(options, tenantId, unit.kind, artefactId) };
+    states.push({ ...unit, schema: schemaOf(last.types, unit.className) });
+  }
+  return { states, next: left.length > limit ? left[limit - 1]?.place : undefined };
+}
+
+/** One of the same classes whose schema is read when it is asked for; `{}` where it was not kept with the code. */
+export interface KnownState extends Omit<DescribedState, 'schema'> {
+  readonly schema: () => Promise<StateSchema>;
+}
+
+/** All of them, at the cost of a look into the catalog. */
+export const knownStates = (
+  catalog: Catalog,
+  tenantId: string,
+  projections: Pick<Projections, 'life'>,
+): readonly KnownState[] =>
+  unitsOf(catalog, tenantId, projections).map(({ place: _place, artefactId, ...unit }) => ({
+    ...unit,
+    schema: async () => schemaOf((await keptTypes(catalog, artefactId)) ?? UNKNOWN, unit.className),
+  }));
+
+function unitsOf(catalog: Catalog, tenantId: string, projections: Pick<Projections, 'life'>): readonly Unit[] {
   const units: Unit[] = [];
   for (const { value } of catalog.list('binding', tenantId)) {
     const { aggregateType, className, reducerId } = value;
@@ -61,15 +90,14 @@ export async function describeStates(
     for (const { className } of discovered)
       units.push({ place: `p/${projectionId}/${className}`, kind: 'projection', className, projectionId, artefactId });
   }
-  const left = units.filter(({ place }) => place > after).sort((a, b) => (a.place < b.place ? -1 : 1));
-  const states: DescribedState[] = [];
-  let last: { readonly artefactId: string; readonly types: StateTypes } | undefined;
-  for (const { place: _place, artefactId, ...unit } of left.slice(0, limit)) {
-    if (last?.artefactId !== artefactId)
-      last = { artefactId, types: await typesOf(options, tenantId, unit.kind, artefactId) };
-    states.push({ ...unit, schema: schemaOf(last.types, unit.className) });
-  }
-  return { states, next: left.length > limit ? left[limit - 1]?.place : undefined };
+  return units;
+}
+
+const UNKNOWN: StateTypes = { states: {}, $defs: {} };
+
+async function keptTypes(catalog: Catalog, artefactId: string): Promise<StateTypes | undefined> {
+  const bytes = await catalog.artefacts.get(artefactId, 'types');
+  return bytes && (JSON.parse(bytes.toString('utf8')) as StateTypes);
 }
 
 /** Of an artefact that an earlier release has compiled, by compiling it once more: then they are kept too. */
@@ -79,15 +107,13 @@ async function typesOf(
   kind: 'reducer' | 'projection',
   artefactId: string,
 ): Promise<StateTypes> {
-  let bytes = await catalog.artefacts.get(artefactId, 'types');
-  if (bytes === undefined) {
-    const result = await codeHost.compile({ tenantId, kind, sources: () => sourcesOf(artefactId) });
-    // This release refuses what the earlier one took: its states may be anything until it is deployed anew.
-    if (!result.ok) return { states: {}, $defs: {} };
-    bytes = result.stateTypes;
-    await catalog.artefacts.put(artefactId, 'types', bytes);
-  }
-  return JSON.parse(bytes.toString('utf8')) as StateTypes;
+  const kept = await keptTypes(catalog, artefactId);
+  if (kept !== undefined) return kept;
+  const result = await codeHost.compile({ tenantId, kind, sources: () => sourcesOf(artefactId) });
+  // This release refuses what the earlier one took: its states may be anything until it is deployed anew.
+  if (!result.ok) return UNKNOWN;
+  await catalog.artefacts.put(artefactId, 'types', result.stateTypes);
+  return JSON.parse(result.stateTypes.toString('utf8')) as StateTypes;
 }
 
 /** The state's schema with all that it refers to. */

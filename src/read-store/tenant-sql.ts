@@ -1,3 +1,5 @@
+import type { DeclaredStates } from './declared-columns.js';
+
 /**
  * The port of tenants' SQL: one statement over the rows of one tenant, and nothing else. Adapters hold the tenants apart by what
  * the statement can reach, never by what its text looks like.
@@ -18,6 +20,8 @@ export interface SqlStatement {
   readonly format: string;
   /** Values of `{name:Type}`, as text. */
   readonly parameters: ReadonlyMap<string, string>;
+  /** Of the tenant's code that is in force: what views of states have as columns, beside what rows have. */
+  readonly states: readonly DeclaredStates[];
 }
 
 export interface SqlAnswer {

@@ -1,3 +1,5 @@
+import { declaredColumns, type DeclaredColumn, type DeclaredStates } from './declared-columns.js';
+
 /** A path of a JSON column that rows have, with the types that its values had. */
 export interface Path {
   readonly table: 'events' | 'aggregate_states' | 'projection_states';
@@ -38,22 +40,35 @@ export function readBy(statement: string, parameters: ReadonlyMap<string, string
     : (name) => texts.some((text) => text.includes(name));
 }
 
+/** What is known of the columns of one view. */
+interface Known {
+  readonly declared: DeclaredStates[];
+  readonly found: Path[];
+}
+
 /**
  * One view for the events and one for the states of each aggregate type, and one for each class of a projection: paths are columns
- * of one type, so that they can be grouped, ordered and computed with as they are. A view takes the engine some milliseconds, of which
- * there may be hundreds for a statement that reads one: what is not read is there by its name alone.
+ * of one type, so that they can be grouped, ordered and computed with as they are. Columns of states are those that the code declares, and
+ * what rows have besides. A view takes the engine some milliseconds, of which there may be hundreds for a statement that reads one: what
+ * is not read is there by its name alone.
  */
-export function typedViews(paths: readonly Path[], isRead: (name: string) => boolean = () => true): TypedView[] {
-  const owners = new Map<string, Path[]>();
-  for (const path of paths) {
-    const id = JSON.stringify([path.table, path.owner]);
-    const of = owners.get(id);
-    if (of === undefined) owners.set(id, [path]);
-    else of.push(path);
-  }
+export async function typedViews(
+  paths: readonly Path[],
+  declared: readonly DeclaredStates[] = [],
+  isRead: (name: string) => boolean = () => true,
+): Promise<TypedView[]> {
+  const owners = new Map<string, Known>();
+  const of = (table: Path['table'], owner: string): Known => {
+    const id = JSON.stringify([table, owner]);
+    let known = owners.get(id);
+    if (known === undefined) owners.set(id, (known = { declared: [], found: [] }));
+    return known;
+  };
+  for (const path of paths) of(path.table, path.owner).found.push(path);
+  for (const one of declared) of(one.table, one.owner).declared.push(one);
   const taken = new Set<string>(['events', 'aggregate_states', 'projection_states', 'notifications']);
   const views: TypedView[] = [];
-  for (const [id, of] of [...owners].sort(([a], [b]) => (a < b ? -1 : 1))) {
+  for (const [id, known] of [...owners].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const [table, owner] = JSON.parse(id) as [Path['table'], string];
     // Of a class without its namespace.
     const named = table === 'projection_states' ? (owner.split(/[.+]/).at(-1) ?? owner) : owner;
@@ -61,35 +76,87 @@ export function typedViews(paths: readonly Path[], isRead: (name: string) => boo
     let name = wanted;
     for (let i = 2; taken.has(name); i++) name = `${wanted}_${i}`;
     taken.add(name);
-    views.push({ name, select: isRead(name) ? selectOf(table, owner, of) : UNREAD });
+    views.push({
+      name,
+      select: isRead(name) ? selectOf(table, owner, known.found, await columnsOf(known.declared)) : UNREAD,
+    });
   }
   return views;
 }
 
-function selectOf(table: Path['table'], owner: string, paths: readonly Path[]): string {
+function selectOf(
+  table: Path['table'],
+  owner: string,
+  found: readonly Path[],
+  declared: ReadonlyMap<string, DeclaredColumn>,
+): string {
   const json = table === 'events' ? 'data' : 'state';
   const fixed = COLUMNS[table];
   const taken = new Set<string>([...fixed, json]);
   const columns: string[] = [...fixed];
   let length = 0;
-  for (const { path, types } of [...paths].sort((a, b) => (a.path < b.path ? -1 : 1))) {
-    if (!isColumn(path) || columns.length >= MOST_COLUMNS || length > MOST_TEXT) continue;
-    const wanted = path;
-    const name = taken.has(wanted) ? `${json}.${wanted}` : wanted;
-    if (taken.has(name)) continue;
+  const add = (path: string, value: string): void => {
+    if (columns.length >= MOST_COLUMNS || length > MOST_TEXT) return;
+    const name = taken.has(path) ? `${json}.${path}` : path;
+    if (taken.has(name)) return;
     taken.add(name);
-    const column = `${valueOf(json, path, types)} AS ${identifier(name)}`;
+    const column = `${value} AS ${identifier(name)}`;
     length += column.length;
     columns.push(column);
-  }
+  };
+  const types = new Map(found.map((path) => [path.path, path.types]));
+  for (const [path, column] of declared) add(path || 'value', declaredValue(json, column, types.get(path)));
+  for (const { path, types: ofPath } of [...found].sort((a, b) => (a.path < b.path ? -1 : 1)))
+    if (isColumn(path) && !isWithin(path, declared)) add(path, valueOf(json, path, ofPath));
   const final = table === 'events' ? '' : ' FINAL';
   const kind = table === 'projection_states' ? 'class_name' : 'aggregate_type';
   return `SELECT ${columns.join(', ')} FROM ${table}${final} WHERE ${kind} = ${quoted(owner)}`;
 }
 
+/** By their paths. Two projections may have a class of one name, whose states differ: what they declare otherwise is as rows have it. */
+async function columnsOf(declared: readonly DeclaredStates[]): Promise<ReadonlyMap<string, DeclaredColumn>> {
+  const columns = new Map<string, DeclaredColumn>();
+  const differing = new Set<string>();
+  for (const { schema } of declared)
+    for (const column of declaredColumns(await schema())) {
+      const path = column.path.join('.');
+      const before = columns.get(path);
+      if (before !== undefined && before.type !== column.type) differing.add(path);
+      columns.set(path, column);
+    }
+  for (const path of differing) columns.delete(path);
+  return columns;
+}
+
+/** Whether a column is declared for it, or for a dictionary that it lies in. */
+function isWithin(path: string, declared: ReadonlyMap<string, DeclaredColumn>): boolean {
+  for (let end = path.length; end > 0; end = path.lastIndexOf('.', end - 1))
+    if (declared.has(path.slice(0, end))) return true;
+  return false;
+}
+
+/** A value that is not of the declared type, of a former revision, is NULL, or what ClickHouse makes of it. */
+function declaredValue(
+  json: string,
+  { path, type, asFound, parse }: DeclaredColumn,
+  found: readonly string[] | undefined,
+): string {
+  const bare = /^Nullable\((.+)\)$/.exec(type)?.[1];
+  if (path.length > 0 && bare !== undefined && found !== undefined && found.every((one) => asFound.includes(one))) {
+    const place = placeOf(json, path);
+    if (bare === 'String') return `${place}::Nullable(String)`;
+    return asFound.length === 1 ? `${place}.:${identifier(bare)}` : `accurateCastOrNull(${place}, ${quoted(bare)})`;
+  }
+  const at = path.map((name) => `, ${quoted(name)}`).join('');
+  // A list or dictionary that is not there is empty: ClickHouse has no NULL for it.
+  const text = bare === undefined ? `ifNull(${json}_raw, '')` : `${json}_raw`;
+  const value = `JSONExtract(${text}${at}, ${quoted(parse === undefined ? type : 'Nullable(String)')})`;
+  return parse === undefined ? value : parse(value);
+}
+
 /** A value of any other type than the column's is shown as text where the column is text, and else is NULL. */
 function valueOf(json: string, path: string, types: readonly string[]): string {
-  const place = `${json}.${path.split('.').map(identifier).join('.')}`;
+  const place = placeOf(json, path.split('.'));
   const type = columnType(types);
   if (type === undefined) return `toJSONString(${place})`;
   if (type === 'String') return `${place}::Nullable(String)`;
@@ -107,6 +174,8 @@ function columnType(types: readonly string[]): string | undefined {
     return known.some((type) => type.startsWith('Float')) ? 'Float64' : 'Int64';
   return known.some((type) => type.startsWith('Array(') || type.startsWith('Tuple')) ? undefined : 'String';
 }
+
+const placeOf = (json: string, path: readonly string[]): string => [json, ...path.map(identifier)].join('.');
 
 /** A name without a character can't be written: such a member is read from the JSON itself. */
 const isColumn = (path: string): boolean => path.split('.').every((name) => name !== '');

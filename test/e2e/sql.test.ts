@@ -107,6 +107,58 @@ test('SQL of a tenant', { skip: noJail }, async (t) => {
     assert.equal(await rows('SELECT count() FROM events'), '10\n');
   });
 
+  await t.test('states have the columns that their types in C# say, also before there are rows', async () => {
+    const deployed = async (members: string, values: string): Promise<void> => {
+      await api.deployReducer({
+        'Ledger.cs': `public enum Colour { Red = 1 }
+[System.Text.Json.Serialization.JsonConverter(typeof(System.Text.Json.Serialization.JsonStringEnumConverter))] public enum Size { Small, Large }
+public sealed record Owner(string Name, Owner? Parent);
+public sealed record Ledger(${members});
+[AggregateType("ledger")] public sealed class LedgerReducer : IReducer<Ledger> { public Ledger? Apply(Ledger? state, Event e) => new Ledger(${values}); }`,
+      });
+    };
+    const columns = async (): Promise<string[]> =>
+      (await rows('DESCRIBE ledger_states')).split('\n').map((line) => line.split('\t').slice(0, 2).join(' '));
+    await deployed(
+      'long Count, ulong Huge, double Share, decimal Cents, bool Open, string Text, string? Note, int? Maybe, Colour Colour, Size Size, DateTimeOffset At, DateOnly Day, Guid Id, int[] Numbers, List<string?> Names, Dictionary<string, long> ByKey, Owner Owner, object? Any',
+      '3, 18446744073709551615, 2, 12345678.91m, true, "2026-03-01", null, null, Colour.Red, Size.Large, new DateTimeOffset(2026, 3, 1, 12, 0, 0, TimeSpan.FromHours(2)), new DateOnly(2026, 3, 1), new Guid("0190f3c2-7b1e-7c3a-9d55-0c1f2a3b4c5d"), [1, 2], ["a", null], new() { ["x.y"] = 7 }, new Owner("Ada", null), "seen"',
+    );
+    assert.deepEqual((await columns()).slice(3, -1), [
+      'count Nullable(Int64)',
+      'huge Nullable(UInt64)',
+      'share Nullable(Float64)',
+      'cents Nullable(Decimal(38, 10))',
+      'open Nullable(Bool)',
+      'text Nullable(String)',
+      'note Nullable(String)',
+      'maybe Nullable(Int64)',
+      'colour Nullable(Int64)',
+      'size Nullable(String)',
+      "at Nullable(DateTime64(7, \\'UTC\\'))",
+      'day Nullable(Date32)',
+      'id Nullable(UUID)',
+      'numbers Array(Int64)',
+      'names Array(Nullable(String))',
+      'byKey Map(String, Int64)',
+      'owner.name Nullable(String)',
+    ]);
+    assert.equal(await rows('SELECT count() FROM ledger_states'), '0\n');
+    await append('ledger-1', {});
+    const all =
+      "SELECT count, huge, share, cents, open, text, note, maybe, colour, size, toTimeZone(at, 'UTC'), day, id, numbers, names, byKey['x.y'], `owner.name`, any FROM ledger_states";
+    const row =
+      "3\t18446744073709551615\t2\t12345678.91\ttrue\t2026-03-01\t\\N\t\\N\t1\tLarge\t2026-03-01 10:00:00.0000000\t2026-03-01\t0190f3c2-7b1e-7c3a-9d55-0c1f2a3b4c5d\t[1,2]\t['a',NULL]\t7\tAda\tseen\n";
+    await until(async () => (await rows('SELECT count() FROM ledger_states')) === '1\n');
+    assert.equal(await rows(all), row);
+    assert.equal(
+      await rows('SELECT day, sum(cents) FROM ledger_states GROUP BY day HAVING sum(cents) = 12345678.91'),
+      '2026-03-01\t12345678.91\n',
+    );
+    await deployed('string Count', '"many"');
+    await until(async () => (await rows('SELECT count FROM ledger_states')) === 'many\n');
+    assert.ok((await columns()).includes('count Nullable(String)'), 'it follows the code');
+  });
+
   await t.test('formats, by the body and by the statement', async () => {
     const json = await sql('SELECT 1 AS one', { format: 'JSON' });
     assert.match(json.headers.get('content-type') ?? '', /^application\/json/);
@@ -131,7 +183,7 @@ test('SQL of a tenant', { skip: noJail }, async (t) => {
 
   await t.test('a rebuild of the read store is seen', async () => {
     success(await api.post('/admin/read-store/rebuild', undefined, AS_ADMIN), 202);
-    await until(async () => (await rows('SELECT count(), uniqExact(event_id) FROM events')) === '10\t10\n');
+    await until(async () => (await rows('SELECT count(), uniqExact(event_id) FROM events')) === '11\t11\n');
   });
 
   await t.test('a key without the scope, and a wait that is too short', async () => {

@@ -20,6 +20,7 @@ const statement = (query: string, parameters: Record<string, string> = {}) => ({
   query,
   format: 'TSV',
   parameters: new Map(Object.entries(parameters)),
+  states: [],
 });
 
 interface Asked {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { declaredColumns, type DeclaredStates, type Schema } from '../../src/read-store/declared-columns.js';
 import { readBy, typedViews, type Path } from '../../src/read-store/tenant-views.js';
 
 const path = (owner: string, name: string, types: readonly string[], table: Path['table'] = 'events'): Path => ({
@@ -8,20 +9,22 @@ const path = (owner: string, name: string, types: readonly string[], table: Path
   path: name,
   types,
 });
-const only = (...paths: Path[]): string => {
-  const [view, ...others] = typedViews(paths);
+const only = async (...paths: Path[]): Promise<string> => {
+  const [view, ...others] = await typedViews(paths);
   assert.equal(others.length, 0);
   return view?.select ?? '';
 };
 
-test('a view for the events and one for the states of each type, named in snake case', () => {
-  const names = typedViews([
-    path('BankAccount', '', []),
-    path('bank-account', '', []),
-    path('BankAccount', '', [], 'aggregate_states'),
-    path('Shop.Totals.OrderTotals', '', [], 'projection_states'),
-    path('aggregate', '', [], 'aggregate_states'),
-  ]).map(({ name }) => name);
+test('a view for the events and one for the states of each type, named in snake case', async () => {
+  const names = (
+    await typedViews([
+      path('BankAccount', '', []),
+      path('bank-account', '', []),
+      path('BankAccount', '', [], 'aggregate_states'),
+      path('Shop.Totals.OrderTotals', '', [], 'projection_states'),
+      path('aggregate', '', [], 'aggregate_states'),
+    ])
+  ).map(({ name }) => name);
   assert.deepEqual(names.sort(), [
     // The name of a table is taken.
     'aggregate_states_2',
@@ -32,8 +35,8 @@ test('a view for the events and one for the states of each type, named in snake 
   ]);
 });
 
-test('a path has the type that its values have in common', () => {
-  const select = only(
+test('a path has the type that its values have in common', async () => {
+  const select = await only(
     path('trip', 'a', ['Int64']),
     path('trip', 'b', ['Int64', 'Float64']),
     path('trip', 'c', ['Int64', 'String']),
@@ -51,34 +54,114 @@ test('a path has the type that its values have in common', () => {
   assert.match(select, / FROM events WHERE aggregate_type = 'trip'$/);
 });
 
-test('a path with the name of another column is told apart, and no name leaves its quotes', () => {
-  const select = only(path("it's", 'version', ['Int64']), path("it's", 'x` FROM system.one --', ['Int64']));
+test('a path with the name of another column is told apart, and no name leaves its quotes', async () => {
+  const select = await only(path("it's", 'version', ['Int64']), path("it's", 'x` FROM system.one --', ['Int64']));
   assert.match(select, /AS `data\.version`/);
   assert.match(select, /AS `x\\` FROM system\.one --`/);
   assert.match(select, /aggregate_type = 'it\\'s'$/);
 });
 
-test('states are read as they are now', () => {
-  assert.match(only(path('t', '', [], 'aggregate_states')), /FROM aggregate_states FINAL WHERE aggregate_type = 't'$/);
-  assert.match(only(path('T', '', [], 'projection_states')), /FROM projection_states FINAL WHERE class_name = 'T'$/);
+test('states are read as they are now', async () => {
+  assert.match(
+    await only(path('t', '', [], 'aggregate_states')),
+    /FROM aggregate_states FINAL WHERE aggregate_type = 't'$/,
+  );
+  assert.match(
+    await only(path('T', '', [], 'projection_states')),
+    /FROM projection_states FINAL WHERE class_name = 'T'$/,
+  );
 });
 
-test('views that a statement does not read are there by their names alone', () => {
+test('views that a statement does not read are there by their names alone', async () => {
   const paths = [path('trip', 'a', ['Int64']), path('bus', 'a', ['Int64'])];
-  const read = (statement: string, parameters: Record<string, string> = {}): string[] =>
-    typedViews(paths, readBy(statement, new Map(Object.entries(parameters))))
+  const read = async (statement: string, parameters: Record<string, string> = {}): Promise<string[]> =>
+    (await typedViews(paths, [], readBy(statement, new Map(Object.entries(parameters)))))
       .filter(({ select }) => select.includes('FROM events'))
       .map(({ name }) => name);
-  assert.equal(typedViews(paths, () => false).length, 2);
-  assert.deepEqual(read('SELECT a FROM trip_events'), ['trip_events']);
-  assert.deepEqual(read('SELECT a FROM `trip_events` JOIN bus_events USING a'), ['bus_events', 'trip_events']);
-  assert.deepEqual(read('SELECT a FROM {t:Identifier}', { t: 'bus_events' }), ['bus_events']);
-  assert.deepEqual(read('SHOW TABLES'), []);
+  assert.equal((await typedViews(paths, [], () => false)).length, 2);
+  assert.deepEqual(await read('SELECT a FROM trip_events'), ['trip_events']);
+  assert.deepEqual(await read('SELECT a FROM `trip_events` JOIN bus_events USING a'), ['bus_events', 'trip_events']);
+  assert.deepEqual(await read('SELECT a FROM {t:Identifier}', { t: 'bus_events' }), ['bus_events']);
+  assert.deepEqual(await read('SHOW TABLES'), []);
   for (const all of [
     "SELECT name FROM system.columns WHERE table LIKE '%_events'",
     'SELECT * FROM information_schema.columns',
     "SELECT * FROM MERGE('_events$')",
     'SELECT * FROM `trip\\x5fevents`',
   ])
-    assert.deepEqual(read(all), ['bus_events', 'trip_events']);
+    assert.deepEqual(await read(all), ['bus_events', 'trip_events']);
+});
+
+const declares = (
+  owner: string,
+  schema: Schema,
+  table: DeclaredStates['table'] = 'aggregate_states',
+): DeclaredStates => ({
+  table,
+  owner,
+  schema: () => Promise.resolve(schema),
+});
+const selectOf = async (paths: readonly Path[], ...declared: DeclaredStates[]): Promise<string> => {
+  const [view, ...others] = await typedViews(paths, declared);
+  assert.equal(others.length, 0);
+  return view?.select ?? '';
+};
+const ofState = (name: string, types: readonly string[]): Path => path('t', name, types, 'aggregate_states');
+const object = (properties: Schema): Schema => ({ type: 'object', properties });
+
+test('a declared column is read from the JSON where rows have nothing else in it, and from the text of the state elsewhere', async () => {
+  const schema = object({ n: { type: 'integer', 'x-dotnet': 'long' }, s: { type: 'string' }, d: { type: 'number' } });
+  const found = await selectOf(
+    [ofState('n', ['Int64']), ofState('s', ['String']), ofState('d', ['Float64', 'Int64'])],
+    declares('t', schema),
+  );
+  assert.match(
+    found,
+    /state\.`n`\.:`Int64` AS `n`, state\.`s`::Nullable\(String\) AS `s`, accurateCastOrNull\(state\.`d`, 'Float64'\) AS `d`/,
+  );
+  const other = await selectOf([ofState('n', ['Int64', 'String']), ofState('s', ['Date'])], declares('t', schema));
+  assert.match(
+    other,
+    /JSONExtract\(state_raw, 'n', 'Nullable\(Int64\)'\) AS `n`, JSONExtract\(state_raw, 's', 'Nullable\(String\)'\) AS `s`, JSONExtract/,
+  );
+});
+
+test('what rows have besides follows; what lies in a dictionary does not', async () => {
+  const schema = object({
+    by: { type: 'object', additionalProperties: { anyOf: [{ type: 'integer' }, { type: 'null' }] } },
+  });
+  const select = await selectOf([ofState('by.x', ['Int64']), ofState('bygone', ['Int64'])], declares('t', schema));
+  assert.match(
+    select,
+    /JSONExtract\(ifNull\(state_raw, ''\), 'by', 'Map\(String, Nullable\(Int64\)\)'\) AS `by`, state\.`bygone`/,
+  );
+  assert.doesNotMatch(select, /by\.x/);
+});
+
+test('a state that is no object is one column; one without end, and one of several kinds, have those that rows have', async () => {
+  assert.match(
+    await selectOf([], declares('t', { type: 'integer' })),
+    /JSONExtract\(state_raw, 'Nullable\(Int64\)'\) AS `value`/,
+  );
+  const chain = {
+    $ref: '#/$defs/C~1',
+    $defs: { 'C/': object({ v: { type: 'integer' }, next: { anyOf: [{ $ref: '#/$defs/C~1' }, { type: 'null' }] } }) },
+  };
+  assert.deepEqual(
+    declaredColumns(chain).map((column) => column.path),
+    [['v']],
+  );
+  assert.deepEqual(
+    declaredColumns({ $ref: '#/$defs/S', $defs: { S: { anyOf: [object({ a: { type: 'integer' } })] } } }),
+    [],
+  );
+  assert.deepEqual(declaredColumns({ $ref: '#/$defs/absent' }), []);
+  assert.deepEqual(declaredColumns({}), []);
+});
+
+test('two classes of one name that differ in a member leave it as rows have it', async () => {
+  const of = (type: string): DeclaredStates =>
+    declares('A.T', object({ n: { type }, same: { type: 'boolean' } }), 'projection_states');
+  const select = await selectOf([path('A.T', 'n', ['String'], 'projection_states')], of('integer'), of('string'));
+  assert.match(select, /JSONExtract\(state_raw, 'same', 'Nullable\(Bool\)'\) AS `same`, state\.`n`\.?:?:?.* AS `n`/);
 });

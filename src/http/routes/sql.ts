@@ -4,6 +4,8 @@ import { once } from 'node:events';
 import { z } from 'zod';
 import { StatefoldError } from '../../core/errors.js';
 import { placeOfPosition } from '../../feed/events.js';
+import type { KnownState } from '../../deployments/described-states.js';
+import type { DeclaredStates } from '../../read-store/declared-columns.js';
 import { SqlRefusedError, type SqlAnswer } from '../../read-store/tenant-sql.js';
 import { json } from '../bodies.js';
 import { WAIT_FOR } from '../position-waits.js';
@@ -55,7 +57,7 @@ const querySql = route({
   }),
   answers: { 200: { media: 'application/octet-stream' } },
   errors: ['READ_STORE_DISABLED', 'SQL_REFUSED', 'SQL_NOT_ISOLATED', 'NOT_CAUGHT_UP', 'RATE_LIMITED'],
-  serve: async ({ sql, tenants }, call) => {
+  serve: async ({ sql, tenants, deployments }, call) => {
     const { query, format = DEFAULT_FORMAT, parameters = {} } = await call.body();
     const { waitFor, waitSeconds = USUAL_WAIT_SECONDS } = call.query();
     const release = sql.quota.take(call.tenantId);
@@ -71,6 +73,7 @@ const querySql = route({
         query,
         format,
         parameters: new Map(Object.entries(parameters).map(([name, value]) => [name, String(value)])),
+        states: (await deployments.knownStates(call.tenantId)).map(declared),
       };
       const answer = await sql.tenants.query(call.tenantId, statement, controller.signal);
       await send(call.response, call.requestId, answer);
@@ -82,6 +85,11 @@ const querySql = route({
     }
   },
 });
+
+const declared = ({ aggregateType, className, schema }: KnownState): DeclaredStates =>
+  aggregateType === undefined
+    ? { table: 'projection_states', owner: className, schema }
+    : { table: 'aggregate_states', owner: aggregateType, schema };
 
 async function caughtUp(
   flush: (tenantId: string, offset: number, deadlineMs: number) => Promise<void>,

@@ -157,7 +157,7 @@ export class JailedSql implements TenantSql {
   async #run(
     launch: JailedLaunch,
     copy: TenantCopy,
-    { parameters }: SqlStatement,
+    statement: SqlStatement,
     { format, sqlInto }: Outgoing,
     signal: AbortSignal,
     begun: (answer: SqlAnswer) => void,
@@ -166,7 +166,7 @@ export class JailedSql implements TenantSql {
     try {
       await layOut(folder, copy);
       const path = join(folder, 'result');
-      const request = this.#request(folder, copy, parameters, sqlInto(path));
+      const request = await this.#request(folder, copy, statement, sqlInto(path));
       await writeFile(join(folder, 'request.json'), JSON.stringify(request), { mode: 0o600 });
       await promisify(execFile)('mkfifo', ['-m', '600', path]);
       const pipe = await ResultPipe.open(path);
@@ -209,17 +209,21 @@ export class JailedSql implements TenantSql {
     }
   }
 
-  #request(folder: string, copy: TenantCopy, parameters: SqlStatement['parameters'], statement: string): QueryRequest {
+  async #request(
+    folder: string,
+    copy: TenantCopy,
+    { parameters, states }: SqlStatement,
+    statement: string,
+  ): Promise<QueryRequest> {
     const { limits } = this.#options;
+    const views = await typedViews(copy.paths, states, readBy(statement, parameters));
     const settings = Object.entries(settingsOf(limits)).filter(([name]) => name !== 'readonly');
     return {
       directory: join(folder, 'engine'),
       memoryBytes: limits.memoryBytes,
       database: DATABASE,
       prepare: [...copy.tables.map(({ attach }) => attach), 'SYSTEM STOP MERGES'],
-      views: typedViews(copy.paths, readBy(statement, parameters)).map(
-        ({ name, select }) => `CREATE VIEW ${identifier(name)} AS ${select}`,
-      ),
+      views: views.map(({ name, select }) => `CREATE VIEW ${identifier(name)} AS ${select}`),
       confine: [
         ...[...parameters].map(([name, value]) => `SET param_${name} = ${quoted(value)}`),
         `SET ${settings.map(([name, value]) => `${name} = ${quoted(String(value))}`).join(', ')}`,

@@ -1,0 +1,129 @@
+/** What the code of a tenant says that its states are, whether there are rows of it or not. */
+export interface DeclaredStates {
+  readonly table: 'aggregate_states' | 'projection_states';
+  /** The aggregate type, or the class of the projection. */
+  readonly owner: string;
+  /** JSON Schema (2020-12), complete in itself, as the compiler describes states. */
+  readonly schema: () => Promise<Schema>;
+}
+
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** A column of one type, whatever values rows have. */
+export interface DeclaredColumn {
+  /** The member of the state, or of an object within it; empty: the state itself, which is no object. */
+  readonly path: readonly string[];
+  /** ClickHouse's. */
+  readonly type: string;
+  /** Where rows have values of these types alone, the column of JSON is read, and else the text of the state. */
+  readonly asFound: readonly string[];
+  /** A text in the state that becomes one of the type; undefined: JSON becomes it as it is. */
+  readonly parse?: (text: string) => string;
+}
+
+/** Of objects in objects; what lies deeper has the columns that rows have. */
+const MOST_DEPTH = 8;
+const MOST_COLUMNS = 1000;
+const DEFINITION = /^#\/\$defs\/(.+)$/;
+
+interface Scalar extends Pick<DeclaredColumn, 'asFound' | 'parse'> {
+  readonly type: string;
+  /** Within arrays and maps, whose elements are not parsed. */
+  readonly inner?: string;
+}
+
+const INTEGER: Scalar = { type: 'Int64', asFound: ['Int64'] };
+const NUMBER: Scalar = { type: 'Float64', asFound: ['Float64', 'Int64', 'UInt64'] };
+const BOOLEAN: Scalar = { type: 'Bool', asFound: ['Bool'] };
+const TEXT: Scalar = { type: 'String', asFound: ['String'] };
+const MOMENT: Scalar = {
+  type: "DateTime64(7, 'UTC')",
+  // Values of JSON were taken for dates where they look like ones, and lost their offset.
+  asFound: [],
+  parse: (text) => `parseDateTime64BestEffortOrNull(${text}, 7, 'UTC')`,
+  inner: 'String',
+};
+const BY_DOTNET: ReadonlyMap<unknown, Scalar> = new Map([
+  ['ulong', { type: 'UInt64', asFound: ['Int64', 'UInt64'] }],
+  ['decimal', { type: 'Decimal(38, 10)', asFound: [] }],
+  ['DateTime', MOMENT],
+  ['DateTimeOffset', MOMENT],
+  ['DateOnly', { type: 'Date32', asFound: [], parse: (text) => `toDate32OrNull(${text})`, inner: 'String' }],
+  ['Guid', { type: 'UUID', asFound: [], parse: (text) => `toUUIDOrNull(${text})`, inner: 'String' }],
+]);
+const BY_TYPE: ReadonlyMap<unknown, Scalar> = new Map([
+  ['integer', INTEGER],
+  ['number', NUMBER],
+  ['boolean', BOOLEAN],
+  ['string', TEXT],
+]);
+
+/** The columns that a state has by its type in C#: members in their order, objects by theirs, lists and dictionaries of simple values whole. */
+export function declaredColumns(schema: Schema): DeclaredColumn[] {
+  const columns: DeclaredColumn[] = [];
+  const visit = (path: readonly string[], at: Schema, within: readonly Schema[]): void => {
+    if (columns.length >= MOST_COLUMNS || path.some((name) => name === '' || name.includes('.'))) return;
+    const { schema: one } = resolved(schema, at);
+    const column = one && columnOf(schema, one);
+    if (column !== undefined) return void columns.push({ path, ...column });
+    const properties = one?.['properties'];
+    if (one === undefined || !isObject(properties) || within.includes(one) || within.length >= MOST_DEPTH) return;
+    for (const [name, member] of Object.entries(properties))
+      if (isObject(member)) visit([...path, name], member, [...within, one]);
+  };
+  visit([], schema, []);
+  return columns;
+}
+
+/** Undefined: it has columns of its own, or is of no one type. */
+function columnOf(root: Schema, schema: Schema): Omit<DeclaredColumn, 'path'> | undefined {
+  const scalar = scalarOf(schema);
+  if (scalar !== undefined) {
+    const { type, asFound, parse } = scalar;
+    return { type: `Nullable(${type})`, asFound, ...(parse && { parse }) };
+  }
+  const { type, items, properties, additionalProperties: values } = schema;
+  if (type === 'array' && isObject(items)) return listed(root, items, (inner) => `Array(${inner})`);
+  if (type === 'object' && properties === undefined && isObject(values))
+    return listed(root, values, (inner) => `Map(String, ${inner})`);
+  return undefined;
+}
+
+function listed(
+  root: Schema,
+  element: Schema,
+  typeOf: (inner: string) => string,
+): Omit<DeclaredColumn, 'path'> | undefined {
+  const { schema, orNull } = resolved(root, element);
+  const scalar = schema && scalarOf(schema);
+  if (scalar === undefined) return undefined;
+  const inner = scalar.inner ?? scalar.type;
+  return { type: typeOf(orNull ? `Nullable(${inner})` : inner), asFound: [] };
+}
+
+function scalarOf(schema: Schema): Scalar | undefined {
+  const values = schema['enum'];
+  if (!Array.isArray(values)) return BY_DOTNET.get(schema['x-dotnet']) ?? BY_TYPE.get(schema['type']);
+  if (values.every((value) => typeof value === 'string')) return TEXT;
+  return values.every((value) => typeof value === 'number') ? INTEGER : undefined;
+}
+
+/** What a reference names, and what may be null besides. */
+function resolved(root: Schema, schema: Schema): { readonly schema: Schema | undefined; readonly orNull: boolean } {
+  const { $ref: reference, anyOf } = schema;
+  if (Array.isArray(anyOf)) {
+    const branches: readonly unknown[] = anyOf;
+    const [one, ...others] = branches.filter((branch) => !isObject(branch) || branch['type'] !== 'null');
+    const only = others.length === 0 && isObject(one) ? resolved(root, one).schema : undefined;
+    return { schema: only, orNull: true };
+  }
+  if (typeof reference !== 'string') return { schema, orNull: false };
+  const name = DEFINITION.exec(reference)?.[1]?.replaceAll('~1', '/').replaceAll('~0', '~');
+  const definitions = root['$defs'];
+  const target = name !== undefined && isObject(definitions) ? definitions[name] : undefined;
+  // A definition is a class, or what may be one of several.
+  return { schema: isObject(target) && target['anyOf'] === undefined ? target : undefined, orNull: false };
+}
+
+const isObject = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
