@@ -9,6 +9,8 @@ import { apply, FaultyKeyword, type KeywordContext, type Node, type Resource } f
 /** Bounds of one schema; `docs/reference/limits.md` tells them. */
 export const MAX_SCHEMA_BYTES = 64 * 1024;
 const MAX_SCHEMAS = 2_000;
+/** Each is kept for as long as the schema is. */
+const MAX_DYNAMIC_TARGETS = 10_000;
 const MAX_DEPTH = 64;
 /** Steps of the programs of all patterns. */
 const MAX_PATTERN_STEPS = 20_000;
@@ -93,6 +95,8 @@ class Compiler {
   #count = 0;
   #evaluates = false;
   #dynamic = false;
+  /** Where dynamic references may lead, all of them together. */
+  #dynamicTargets = 0;
   readonly #done = new Set<Node>();
 
   constructor(document: unknown, at: string) {
@@ -256,6 +260,11 @@ class Compiler {
         inPlace(target);
         if (anchor === undefined || !target.resource.dynamicAnchors.has(anchor)) return () => target;
         this.#dynamic = true;
+        this.#dynamicTargets += this.#resources.size;
+        if (this.#dynamicTargets > MAX_DYNAMIC_TARGETS)
+          throw new FaultyKeyword(
+            `is one too many: such references may lead to ${MAX_DYNAMIC_TARGETS} places together, each to one for every $id`,
+          );
         const byResource = new Map<unknown, Node>();
         for (const one of this.#resources.values()) {
           const found = one.dynamicAnchors.get(anchor);

@@ -3,6 +3,8 @@ import type { State } from '../code-host/code-host.js';
 
 /** Pairs of values that a fine patch may compare: that of two arrays costs the product of their lengths. */
 const FINE_PAIRS = 20_000;
+/** The same of arrays that are not compared element by element, since one of them is short: each step copies those before it. */
+const FINE_STEPS = 100_000;
 /** A longer patch is no help: then the whole state is replaced. */
 const MAX_OPERATIONS = 10_000;
 
@@ -47,9 +49,11 @@ function patchOf(before: unknown, after: unknown): Operation[] {
 /** Undefined where it would take too long. */
 function finePatch(before: unknown, after: unknown): Operation[] | undefined {
   let left = FINE_PAIRS;
+  let steps = FINE_STEPS;
   try {
-    return createPatch(before, after, () => {
-      if (--left < 0) throw OUT_OF_PAIRS;
+    return createPatch(before, after, (old: unknown, now: unknown) => {
+      if (Array.isArray(old) && Array.isArray(now)) steps -= ((old.length + now.length) / 2) ** 2;
+      if (--left < 0 || steps < 0) throw OUT_OF_PAIRS;
     });
   } catch (error) {
     if (error === OUT_OF_PAIRS) return undefined;

@@ -44,3 +44,12 @@ test('what is no JSON is refused as by JSON.parse', () => {
   for (const text of ['{', '1234567890123456789x', '12345678901234567890 12345678901234567890', '01', '1.e5', ''])
     assert.throws(() => parseExactly(text), SyntaxError);
 });
+
+test('a number of a million digits takes no longer than reading it', () => {
+  const before = process.cpuUsage();
+  for (const number of [`1${'0'.repeat(1_000_000)}1`, `0.${'0'.repeat(1_000_000)}1`])
+    assert.equal(exactText(parseExactly(`[${number}]`)), `[${number}]`);
+  assert.deepEqual(parseExactly(`[0.${'0'.repeat(1_000_000)}]`), [0]);
+  const { user } = process.cpuUsage(before);
+  assert.ok(user < 5_000_000, `${user} µs`);
+});

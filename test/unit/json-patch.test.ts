@@ -93,3 +93,16 @@ test('any patch leads from one state to the other', () => {
     { numRuns: 300 },
   );
 });
+
+test('arrays that are emptied, and many of them, take no longer than reading them', () => {
+  const of = (length: number): object =>
+    Object.fromEntries(Array.from({ length: 120 }, (_, i) => [`a${i}`, Array.from({ length }, () => 1)]));
+  const before = process.cpuUsage();
+  for (const [one, other] of [
+    [of(4000), of(0)],
+    [of(0), of(4000)],
+  ] as const)
+    assert.deepEqual(patched(one, patch(one, other)), other);
+  const { user } = process.cpuUsage(before);
+  assert.ok(user < 10_000_000, `${user} µs`);
+});

@@ -259,3 +259,17 @@ test('what many patterns take together is bounded', () => {
   const patterns = Array.from({ length: 40 }, (_, i) => ({ pattern: `^[a-z]{900}${i}$` }));
   assert.match(refusal({ allOf: patterns }).message, /too much with the patterns before it/);
 });
+
+test('what dynamic references may lead to is bounded, all of them together', () => {
+  const schema = (n: number): object => ({
+    $defs: Object.fromEntries(
+      Array.from({ length: n }, (_, i) => [i.toString(36), { $id: i.toString(36), $dynamicAnchor: 'n' }]),
+    ),
+    allOf: Array.from({ length: n }, () => ({ $dynamicRef: '0#n' })),
+  });
+  assert.doesNotThrow(() => new JsonSchema(schema(90)));
+  assert.throws(
+    () => new JsonSchema(schema(900)),
+    /dynamicRef is one too many: such references may lead to 10000 places/,
+  );
+});
