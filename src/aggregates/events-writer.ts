@@ -72,7 +72,7 @@ export interface EventsWriterOptions {
   readonly strictReads: boolean;
   /** Of the tenant; without it nothing is bounded. */
   readonly budget?: TenantBudget | undefined;
-  /** Asked before each write; without it nothing is bounded. */
+  /** Asked of each append and transaction that would be written, but of no import; without it nothing is bounded. */
   readonly storage?: Pick<StorageRoom, 'refusal'> | undefined;
   readonly listener: EventsListener;
   readonly observer?: WriterObserver | undefined;

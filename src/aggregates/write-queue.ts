@@ -73,7 +73,7 @@ export interface WriteQueueOptions {
   readonly limits: { readonly produceBytes: number; readonly produceRecords: number };
   /** Bytes of the records of one produce. */
   readonly room: number;
-  /** Asked before each write; without it nothing is bounded. */
+  /** Asked of each append and transaction that would be written, but of no import; without it nothing is bounded. */
   readonly storage?: { readonly refusal: StatefoldError | undefined } | undefined;
 }
 
