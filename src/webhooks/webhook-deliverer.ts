@@ -31,7 +31,7 @@ import {
 } from './endpoint.js';
 import { filterOf } from './endpoint-filter.js';
 import { ownHeadersOf, secretsOf, type Endpoints } from './endpoints.js';
-import { FairSlots } from './fair-slots.js';
+import { FairPermits } from './fair-permits.js';
 import { besideOurs } from './own-headers.js';
 import { RETRY_DELAYS_MS } from './retry-schedule.js';
 import { WebhookClient, type AttemptOutcome } from './webhook-client.js';
@@ -136,8 +136,8 @@ export class WebhookDeliverer {
       wallClock: () => clock.now(),
       limits,
       budget: options.budget ?? UNBOUNDED,
-      slots: new FairSlots(limits.concurrencyOfAll, limits.concurrencyOfTenant),
-      probationSlots: new FairSlots(limits.probesOfAll, limits.probesOfTenant),
+      permits: new FairPermits(limits.concurrencyOfAll, limits.concurrencyOfTenant),
+      probationPermits: new FairPermits(limits.probesOfAll, limits.probesOfTenant),
       open: async (tenantId) => {
         const tenant = await tenants.open(tenantId);
         // When its feeds are here: who notified before has mostly saved its last. What it saves later only makes deliveries repeat.
