@@ -2,7 +2,7 @@ import { backOff } from '../core/back-off.js';
 import type { Clock } from '../core/clock.js';
 import type { Logger } from '../core/logger.js';
 import { pause } from '../core/pause.js';
-import { ERASED_BASE, type Control, type EventsBody, type TransactionValue } from '../core/records.js';
+import { ERASED_BASE, type EventsBody, type TransactionValue } from '../core/records.js';
 import { nextTurn } from '../core/slices.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { EventsLog } from '../log/journal/events-log.js';
@@ -10,7 +10,9 @@ import { recordsAt } from '../log/journal/known-end.js';
 import { LOG_BACK_OFF_MS } from '../log/journal/retry.js';
 import type { LogRecord, PartitionRef } from '../log/log.js';
 import type { PartitionTables } from '../store/partition-tables.js';
+import type { AnsweringPartition } from './aggregate-reads.js';
 import { aggregatesIn } from './events-writer.js';
+import type { OwnedPartition } from './reducer-faults.js';
 
 export interface ErasuresOptions {
   readonly log: EventsLog;
@@ -23,14 +25,7 @@ export interface ErasuresOptions {
 }
 
 /** The partition of the log that erased aggregates lie in. */
-export interface ErasedPartition {
-  /** This process is its owner, as far as it knows. */
-  readonly owned: boolean;
-  /** Resolves when all that was acknowledged before the call is folded here. */
-  caughtUpAsOwner(): Promise<void>;
-  /** Writes a record of the tenant's order that is no commit; resolves with its offset. */
-  propose(control: Control): Promise<number>;
-}
+export type ErasedPartition = OwnedPartition & AnsweringPartition;
 
 /** Records that are read, and tombstoned, at a time. */
 const AT_ONCE = 256;

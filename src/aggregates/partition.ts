@@ -59,7 +59,7 @@ import { Intake } from './intake.js';
 import { Erasures } from './erasures.js';
 import { ReducerCatchUps, type CatchUpListener } from './reducer-catch-ups.js';
 import { ReducerFaults, type OwnedPartition } from './reducer-faults.js';
-import type { DroppedListener } from './reducer-turns.js';
+import type { ShedListener } from './reducer-turns.js';
 import { Reducers, type ReducersObserver } from './reducers.js';
 
 export interface AggregateObserver extends ReducersObserver, WriterObserver {
@@ -151,7 +151,7 @@ export class AggregatePartition
     OwnedPartition,
     EventsListener,
     CatchUpListener,
-    DroppedListener,
+    ShedListener,
     EpochSource
 {
   readonly ref: PartitionRef;
@@ -306,7 +306,7 @@ export class AggregatePartition
   }
 
   /** A catch-up folds it when nothing else waits, or who asks for the state before. */
-  dropped({ aggregateType, offset }: AggregateCommit): void {
+  shed({ aggregateType, offset }: AggregateCommit): void {
     this.#catchUps.behind(aggregateType, offset);
   }
 
@@ -351,7 +351,7 @@ export class AggregatePartition
     if (!this.#owned) throw new NotOwnerError();
     const { commit } = await this.#writer.append(command);
     // Nobody waits for the states of what is old.
-    if (this.#bindings.of(commit.aggregateType) !== undefined) this.dropped(commit);
+    if (this.#bindings.of(commit.aggregateType) !== undefined) this.shed(commit);
     return this.#positionOf(commit);
   }
 

@@ -16,9 +16,9 @@ export interface Work {
   /** That are held for it until it is folded; those of a catch-up are held with all of it. */
   readonly bytes: number;
 }
-/** Told of work that was dropped since too much waits: the aggregate is behind from this commit on. */
-export interface DroppedListener {
-  dropped(commit: AggregateCommit): void;
+/** Told of work that was shed, since memory holds too much that waits: the aggregate is behind from this commit on. */
+export interface ShedListener {
+  shed(commit: AggregateCommit): void;
 }
 /** An aggregate that is to be folded up to its head. */
 export interface Ensure {
@@ -61,7 +61,7 @@ export class ReducerTurns {
   readonly #fold: TurnFold;
   /** Of what waits, and what is under way. */
   readonly #hold: Hold;
-  readonly #listener: DroppedListener | undefined;
+  readonly #listener: ShedListener | undefined;
   readonly #background: Pick<Background, 'turn' | 'givesWay'>;
   readonly #works: Work[] = [];
   readonly #ensures: Ensure[] = [];
@@ -77,39 +77,39 @@ export class ReducerTurns {
   constructor(
     fold: TurnFold,
     budget: TenantBudget = UNBOUNDED.tenant(''),
-    listener?: DroppedListener,
-    turns: Pick<Background, 'turn' | 'givesWay'> = background,
+    listener?: ShedListener,
+    backgroundTurns: Pick<Background, 'turn' | 'givesWay'> = background,
   ) {
-    this.#background = turns;
+    this.#background = backgroundTurns;
     this.#fold = fold;
     this.#hold = budget.hold('folds');
     this.#listener = listener;
   }
 
-  /** Where memory holds all the work that it may, it is dropped: nothing is lost, since the log has what is to be folded. */
+  /** Where memory holds all the work that it may, it is shed: nothing is lost, since the log has what is to be folded. */
   fold(work: Work): void {
     if (this.#closed) return;
     if (!this.#hold.tryAdd(work.bytes)) {
-      this.#dropLate();
-      if (!this.#hold.tryAdd(work.bytes)) return this.#drop(work);
+      this.#shedLate();
+      if (!this.#hold.tryAdd(work.bytes)) return this.#shed(work);
     }
     this.#works.push(work);
     this.#kick();
   }
 
   /** What nobody waits for any more makes room for what somebody does: the oldest, which are the first. */
-  #dropLate(): void {
+  #shedLate(): void {
     const inTime = this.#works.findIndex(({ waiter }) => waiter?.answer !== undefined);
     for (const work of this.#works.splice(0, inTime < 0 ? this.#works.length : inTime)) {
       this.#hold.sub(work.bytes);
-      this.#drop(work);
+      this.#shed(work);
     }
   }
 
-  #drop({ commit, waiter }: Work): void {
+  #shed({ commit, waiter }: Work): void {
     this.#hold.countRefusal();
     waiter?.answer?.({ status: 'deadline' });
-    this.#listener?.dropped(commit);
+    this.#listener?.shed(commit);
   }
 
   ensure(aggregateId: string): Promise<void> {

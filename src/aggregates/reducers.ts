@@ -11,7 +11,7 @@ import { eventLoop } from '../core/event-loop.js';
 import { bytesOfCommit } from '../feed/inputs.js';
 import {
   ReducerTurns,
-  type DroppedListener,
+  type ShedListener,
   type TurnFold,
   type Ensure,
   type FoldAnswer,
@@ -34,7 +34,7 @@ export interface ReducersOptions {
   /** Of the tenant; without it nothing is bounded. */
   readonly budget?: TenantBudget | undefined;
   /** Told of commits that were not folded, since too much waits: their aggregates are behind. */
-  readonly listener: DroppedListener;
+  readonly listener: ShedListener;
   readonly logger: Logger;
   readonly observer?: ReducersObserver | undefined;
 }
