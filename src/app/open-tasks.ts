@@ -129,7 +129,7 @@ export function openTasks(
         const options = optionsOf(of.tenantId);
         return options && new PartitionTask({ ...options, ...of });
       },
-      activeElsewhere: (slotKey) => notes.tenants().includes(slotKey),
+      activeElsewhere: (slotKey) => notes.keys().includes(slotKey),
       onOpened: opened,
       onClosed: closed,
     },

@@ -106,11 +106,11 @@ export class TaskRegistry<T extends Activation> {
     return this.#of('ACTIVE').length;
   }
 
-  get activeIds(): readonly string[] {
+  get activeKeys(): readonly string[] {
     return this.#of('ACTIVE').map(({ key }) => key);
   }
 
-  get standbyIds(): readonly string[] {
+  get standbyKeys(): readonly string[] {
     return this.#of('STANDBY').map(({ key }) => key);
   }
 
