@@ -32,7 +32,7 @@ const AT_ONCE = 256;
 
 /**
  * Takes what the log has of erased aggregates out of it, by whoever owns the partition: tombstones for all records of the aggregate,
- * void ones too, then a record that says so. An owner that finds an erasure begun finishes it. Whatever is done twice is done once.
+ * void ones too, then a record that says so. An owner that finds an erasure begun finishes it. Every step is idempotent.
  */
 export class Erasures {
   readonly #options: ErasuresOptions;
@@ -107,7 +107,7 @@ export class Erasures {
     for (let isWhole = false; !isWhole && !this.#closed;) {
       await log.refresh();
       const voids = new Set(tables.voids('events'));
-      // Of what a former owner redacted this one's index knows nothing; the originals may be there still.
+      // The index here has nothing of what a former owner redacted, whose originals may be in the log still.
       const redacted = [...log.redactions()].flatMap(({ offset, erased }) =>
         erased.includes(aggregateId) ? [offset] : [],
       );

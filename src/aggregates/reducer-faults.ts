@@ -19,7 +19,7 @@ export interface OwnedPartition {
   propose(control: Control): Promise<number>;
 }
 
-/** Where an aggregate is to stand. */
+/** The fault before which an aggregate's fold stops. */
 export interface Stop {
   readonly fault: Fault;
   /** It is in the log: so every reader finds it. Else it is about to be, or it is a standby's own. */

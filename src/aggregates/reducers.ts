@@ -57,7 +57,7 @@ interface Plan {
   readonly commits: readonly AggregateCommit[];
   /** The version of the state when nothing throws: behind the last event folded there may be some that are passed over. */
   readonly toVersion: number;
-  /** Where it stands then. */
+  /** The fault before which the fold stops, if there is one. */
   readonly stop: Stop | undefined;
   /** How many versions were to be passed over. */
   readonly skips: number;
@@ -226,7 +226,7 @@ export class Reducers implements TurnFold {
     }
     const reached = row?.version ?? 0;
     if (row?.fault !== undefined || (reached >= target && commits.length === 0)) {
-      // Of a binding before, and good as it is: it takes the place of what another code made, its fault too.
+      // A former binding's state that is good for this one replaces what other code stored since, its fault too.
       if (
         row !== undefined &&
         row.fault === undefined &&

@@ -28,7 +28,7 @@ export interface TaskGround
 }
 export type TaskStorage = Pick<Storage, 'log' | 'codecs' | 'store'>;
 
-/** All that a tenant's tasks are given but whom they tell that they stopped. */
+/** The options of a tenant's tasks without `onStopped`. */
 export type TaskOptions = Omit<TenantTaskOptions, 'onStopped'>;
 
 export interface TasksOptions {

@@ -75,7 +75,7 @@ export class TaskRegistry<T extends Activation> {
 
   constructor(options: TaskRegistryOptions<T>) {
     this.#options = options;
-    // Before the assignment, which listens too and opens what is new here, is told: it is made of this registry.
+    // `Assignment`, which is made of this registry, registers its listener later: so what that opens is not refused as deposed.
     options.ownership.onChange(() => this.#deposed.clear());
     this.#sweeper = setInterval(() => this.#passivate(), Math.max(1000, options.idleMs / 4)).unref();
   }
