@@ -56,13 +56,13 @@ export class AggregateReads {
     return { status: row?.fault === undefined && !this.#halted(aggregateType) ? 'superseded' : 'faulted' };
   }
 
-  /** As it is stored, by the reducer that is bound now. */
+  /** The stored state of the reducer that is bound now. */
   row(aggregateId: string, aggregateType: string): ReducerState | undefined {
     const reducer = this.#options.bindings.of(aggregateType);
     return reducer === undefined ? undefined : this.#options.reducers.stored(aggregateId, reducer);
   }
 
-  /** Faulted aggregates of the type, after an id. */
+  /** Faults of the type's aggregates with an id after `after`. */
   async faults(
     aggregateType: string,
     after: string,
@@ -90,7 +90,7 @@ export class AggregateReads {
     if (head === undefined) throw noAggregate(query.aggregateId);
     try {
       const page = await this.#options.history.events(query, head.version);
-      // It may have been erased while it was read.
+      // The aggregate may have been erased while its events were read.
       this.#mustBeLeft(query.aggregateId);
       const fault = this.row(query.aggregateId, head.type)?.fault;
       return fault === undefined ? page : { ...page, fault };
@@ -131,7 +131,7 @@ export class AggregateReads {
     return [...this.#options.tables.typeCounts()].map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
   }
 
-  /** All that are counted, ascending by name. */
+  /** All event types that are counted, ascending by name. */
   async eventTypes(): Promise<EventTypesSummary> {
     await this.#options.partition.caughtUpAsOwner();
     const { eventTypes } = this.#options.tables;
@@ -165,7 +165,7 @@ export class AggregateReads {
     };
   }
 
-  /** The state is as far as it was when the artefact of its reducer had too many strikes. */
+  /** The artefact of the type's reducer has too many strikes: states stay as they were then. */
   #halted(aggregateType: string): boolean {
     const reducer = this.#options.bindings.of(aggregateType);
     return reducer !== undefined && this.#options.reducers.isHalted(reducer);
@@ -204,7 +204,7 @@ export class AggregateReads {
     return states;
   }
 
-  /** It has all commits below the offset, the last of them whole. Those after it are not waited for: a catch-up folds them when it comes to them. */
+  /** The state has all commits below the offset, the last of them whole. Later ones are not waited for: a catch-up folds them in its turn. */
   #isThere(aggregateId: string, row: ReducerState | undefined, head: Head, end: number): boolean {
     if (row === undefined) return false;
     if (row.version === head.version || row.offset >= end || row.fault !== undefined) return true;

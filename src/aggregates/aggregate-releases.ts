@@ -60,7 +60,7 @@ export class AggregateReleases {
       throw notFaulted(`the aggregate ${aggregateId}`, { version: state.version });
     requireFault(state.fault, { eventId, version });
     if (code.isHalted(reducer.artefactId)) throw notRun();
-    // One that was only found here may be in the log in a moment: the release comes after it.
+    // A fault that this process found may not be in the log yet: the release comes after it.
     await faults.recorded(aggregateId);
     const { artefactId, className } = reducer;
     await partition.propose({

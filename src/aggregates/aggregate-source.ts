@@ -11,13 +11,13 @@ export interface AggregateSource {
   /** Resolves when all that was acknowledged before the call is here. @throws StatefoldError UNAVAILABLE where another process serves it */
   caughtUpAsOwner(): Promise<void>;
   head(aggregateId: string): Head | undefined;
-  /** It was erased: there is no head of it, and never will be. */
+  /** The aggregate was erased: it has no head, and never will have one. */
   isErased(aggregateId: string): boolean;
   /** Commits that hold events of versions in [from, to], ascending, in chunks. */
   history(aggregateId: string, from: number, to: number): AsyncGenerator<readonly AggregateCommit[]>;
   /** The reducer that is bound to the type now. */
   bound(aggregateType: string): BoundReducer | undefined;
-  /** As it is stored, by that reducer; undefined where it has not folded the aggregate yet. */
+  /** The stored state of that reducer; undefined where it has not folded the aggregate yet. */
   stored(aggregateId: string, aggregateType: string): ReducerState | undefined;
   /** What the log says of faults of the aggregate in this code. */
   marks(aggregateId: string, code: Code): ReducerMarks;
@@ -26,6 +26,6 @@ export interface AggregateSource {
   typeCount(aggregateType: string): number;
   /** How many events of each type there are, as of what is folded. */
   eventTypes(): Pick<EventTypeCounts, 'of' | 'others'>;
-  /** Its records, in their order. */
+  /** The partition's records, in their order. */
   readonly inputs: InputFeed;
 }

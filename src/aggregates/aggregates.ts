@@ -15,15 +15,15 @@ import type { ReleaseMode } from '../core/records.js';
 export interface AggregateHome {
   append(command: AppendCommand): Promise<AppendResult>;
   /**
-   * Stores events under ids and at a time that they had elsewhere: no schema, quota or key is asked, no state is waited for. Resolves with
-   * the feed's position of the last of them; undefined: it was not known in time.
+   * Stores events under the ids and times that they had elsewhere: no schema, quota or key is asked, no state is waited for. Resolves with
+   * the feed's position of the last event; undefined: it was not known in time.
    */
   import(command: AppendCommand & { readonly given: GivenEvents }): Promise<number | undefined>;
-  /** All of its aggregates lie where the home's one does: in one partition of the tenant. */
+  /** All aggregates of the transaction are in one partition, which is this home's. */
   transact(command: TransactionCommand): Promise<TransactionResult>;
-  /** Of one that was erased before too. @throws StatefoldError NOT_FOUND */
+  /** An aggregate that was erased before may be asked for again. @throws StatefoldError NOT_FOUND */
   erase(aggregateId: string, reason: string | undefined): Promise<Erasure>;
-  /** @throws StatefoldError NOT_FOUND, GONE, as all that ask for one aggregate */
+  /** @throws StatefoldError NOT_FOUND, GONE, as all methods that ask for one aggregate */
   events(query: EventsQuery): Promise<EventsPage>;
   /** `NOT_FOUND` without the aggregate (or with another type), `NO_REDUCER_BOUND` without a binding. */
   state(aggregateType: string, aggregateId: string): Promise<AggregateState>;
@@ -32,19 +32,19 @@ export interface AggregateHome {
 }
 
 /**
- * The aggregates of one tenant together, whatever partitions they lie in; a single one is asked for where it lies. Reads see every append answered before they were asked.
+ * The aggregates of one tenant together, of all its partitions; a single one is asked for at its `AggregateHome`. Reads see every append answered before they were asked.
  * All calls reject with a `StatefoldError`: `UNAVAILABLE` while the tenant is restored, or where another process serves it.
  */
 export interface Aggregates {
   list(query: AggregatesQuery): Promise<AggregatesPage>;
   types(): Promise<readonly AggregateTypeSummary[]>;
-  /** Of which types its events are. */
+  /** The types of the tenant's events. */
   eventTypes(): Promise<EventTypesSummary>;
-  /** Of the type's aggregates with the reducer that is bound now; undefined where none is. */
+  /** How far the reducer that is bound now has caught up with the type's aggregates; undefined where none is bound. */
   catchUp(aggregateType: string): Progress | undefined;
   /**
    * How many events a second the type's aggregates were given over the last minute, by the times of the events; less where the tenant was
-   * opened here since. Undefined: nobody knows, since events of very many types came. Right behind `types()` it is of all partitions.
+   * opened here since. Undefined: not known, since events of very many types came. Right after `types()` it counts all partitions.
    */
   eventsPerSecond(aggregateType: string): number | undefined;
   /** Former bindings of a type whose states are still there. */
@@ -72,11 +72,11 @@ export interface AggregateReleaseQuery extends ExpectedFault {
 export interface AggregateRelease {
   readonly aggregateId: string;
   readonly aggregateType: string;
-  /** `pending`: it is in the log, and the fold is not through yet. `faulted`: at the same event again, or at a later one. */
+  /** `pending`: the release is in the log, and not folded yet. `faulted`: the same event, or a later one, has thrown. */
   readonly outcome: 'released' | 'faulted' | 'pending';
-  /** Of the state now. */
+  /** The version of the state now. */
   readonly version: number;
-  /** By which the state came further, those that were passed over too. */
+  /** How many events the state came further, with those that were skipped. */
   readonly events: number;
   readonly fault: Fault | undefined;
 }
@@ -92,14 +92,14 @@ export interface EventsQuery {
 export interface EventsPage {
   readonly events: readonly StoredEvent[];
   readonly nextVersion: number | undefined;
-  /** At which the aggregate stands, as far as it was folded. */
+  /** The fault at which the fold of the aggregate stopped, if one is known here. */
   readonly fault?: Fault | undefined;
 }
 
 export interface AggregatesQuery {
   readonly aggregateType: string | undefined;
   readonly limit: number;
-  /** Opaque, from the page before. */
+  /** `nextCursor` of the page before. */
   readonly cursor: string | undefined;
 }
 
@@ -121,17 +121,17 @@ export interface AggregateTypeSummary {
 export interface EventTypeSummary {
   readonly eventType: string;
   readonly events: number;
-  /** Of its first and its last event, milliseconds since the epoch. */
+  /** Times of the first and the last event of the type, milliseconds since the epoch. */
   readonly firstSeen: number;
   readonly lastSeen: number;
-  /** Of the aggregates that have such events; the first of them, where they are many. */
+  /** Types of the aggregates that have such events; the first ones, where they are many. */
   readonly aggregateTypes: readonly string[];
 }
 
 export interface EventTypesSummary {
-  /** Ascending by name; those that came first, where they are very many. */
+  /** Ascending by name; where there are very many, the types that came first. */
   readonly eventTypes: readonly EventTypeSummary[];
-  /** Events of types that are not among them. */
+  /** How many events are of types that are not listed. */
   readonly others: number;
 }
 
@@ -140,9 +140,9 @@ export interface AggregateState {
   readonly aggregateType: string;
   readonly version: number;
   readonly state: Buffer | null;
-  /** Undefined at version 0: it reflects no event. */
+  /** Undefined at version 0: the state reflects no event. */
   readonly lastModified: number | undefined;
   readonly fault: Fault | undefined;
-  /** `faulted`: the reducer's artefact is, and the state is behind the aggregate's version. */
+  /** `faulted`: the reducer's artefact is halted, and the state is behind the aggregate's version. */
   readonly stateStatus?: StateStatus;
 }

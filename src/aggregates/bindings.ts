@@ -2,7 +2,7 @@ import type { ReducerLine } from '../store/kept-states.js';
 
 /** The reducer that is bound to an aggregate type now. */
 export interface BoundReducer extends ReducerLine {
-  /** Counts how often its artefact was revived: the aggregates that were halted are caught up with. */
+  /** How often the artefact was revived: after each, a catch-up folds the aggregates that it was halted for. */
   readonly revivals?: number;
 }
 

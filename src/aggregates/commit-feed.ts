@@ -3,13 +3,13 @@ import type { EventsBody } from '../core/records.js';
 import { INPUTS, type Input, type InputFeed } from '../feed/inputs.js';
 import { LogFeed, type Left, type LogFeedOptions } from '../feed/log-feed.js';
 
-/** Which aggregates of the partition were erased, as far as it is folded. */
+/** Which aggregates were erased, as far as the partition is folded. */
 export interface Erasures {
   readonly hasErasures: boolean;
   isErased(aggregateId: string): boolean;
 }
 
-/** The inputs of one partition of a tenant's events. Of aggregates that were erased nothing is given, whether the log has it still or not. */
+/** The inputs of one partition of a tenant's events. It gives nothing of erased aggregates, whether the log still has it or not. */
 export class CommitFeed extends LogFeed<EventsBody, Input> implements InputFeed {
   readonly #start: number;
   /** Offsets of the controls that were pushed. */

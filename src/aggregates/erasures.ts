@@ -2,7 +2,7 @@ import { backOff } from '../core/back-off.js';
 import type { Clock } from '../core/clock.js';
 import type { Logger } from '../core/logger.js';
 import { pause } from '../core/pause.js';
-import { ERASED_BASE, type Control, type EventsBody, type TransactionValue } from '../core/records.js';
+import { ERASED_BASE, type EventsBody, type TransactionValue } from '../core/records.js';
 import { nextTurn } from '../core/slices.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { EventsLog } from '../log/journal/events-log.js';
@@ -10,7 +10,9 @@ import { recordsAt } from '../log/journal/known-end.js';
 import { LOG_BACK_OFF_MS } from '../log/journal/retry.js';
 import type { LogRecord, PartitionRef } from '../log/log.js';
 import type { PartitionTables } from '../store/partition-tables.js';
+import type { AnsweringPartition } from './aggregate-reads.js';
 import { aggregatesIn } from './events-writer.js';
+import type { OwnedPartition } from './reducer-faults.js';
 
 export interface ErasuresOptions {
   readonly log: EventsLog;
@@ -23,21 +25,14 @@ export interface ErasuresOptions {
 }
 
 /** The partition of the log that erased aggregates lie in. */
-export interface ErasedPartition {
-  /** This process is its owner, as far as it knows. */
-  readonly owned: boolean;
-  /** Resolves when all that was acknowledged before the call is folded here. */
-  caughtUpAsOwner(): Promise<void>;
-  /** Writes a record of the tenant's order that is no commit; resolves with its offset. */
-  propose(control: Control): Promise<number>;
-}
+export type ErasedPartition = OwnedPartition & AnsweringPartition;
 
-/** Records that are read, and tombstoned, at a time. */
+/** How many records are read, or tombstoned, at a time. */
 const AT_ONCE = 256;
 
 /**
- * Takes what the log has of erased aggregates out of it, by whoever owns the partition: tombstones for all records of the aggregate,
- * void ones too, then a record that says so. An owner that finds an erasure begun finishes it. Whatever is done twice is done once.
+ * The owner of the partition takes erased aggregates out of the log: it writes tombstones for all records of the aggregate, void ones
+ * too, then a record that says so. An owner that finds an erasure begun finishes it. Every step is idempotent.
  */
 export class Erasures {
   readonly #options: ErasuresOptions;
@@ -49,7 +44,7 @@ export class Erasures {
     this.#options = options;
   }
 
-  /** This process serves the partition: what former owners began is finished. */
+  /** This process serves the partition: it finishes what former owners began. */
   start(): void {
     for (const [aggregateId, { status }] of this.#options.tables.erasures())
       if (status === 'erasing') this.#waiting.add(aggregateId);
@@ -57,7 +52,7 @@ export class Erasures {
     if (this.#options.tables.hasErasures) this.#run();
   }
 
-  /** The log says that it is erased, or has another record of it. */
+  /** The log says that the aggregate is erased, or has another record of it. */
   begin(aggregateId: string): void {
     this.#waiting.add(aggregateId);
     if (this.#options.partition.owned) this.#run();
@@ -71,7 +66,7 @@ export class Erasures {
   #run(): void {
     this.#running ??= this.#work().finally(() => {
       this.#running = undefined;
-      // One may have begun while the last one ended.
+      // Another erasure may have begun while the last one ended.
       if (this.#waiting.size > 0 && !this.#closed && this.#options.partition.owned) this.#run();
     });
   }
@@ -90,7 +85,7 @@ export class Erasures {
           await partition.propose({ kind: 'Erased', value: { aggregateId, timestamp: this.#options.clock.now() } });
         failures = 0;
       } catch (error) {
-        // Behind the others: what stands in its way need not stand in theirs.
+        // It goes to the end of the queue: what keeps it back need not keep the others back.
         if (aggregateId !== undefined && this.#waiting.delete(aggregateId)) this.#waiting.add(aggregateId);
         if (this.#closed || !partition.owned) return;
         if (failures === 0)
@@ -108,11 +103,11 @@ export class Erasures {
     const { tables, partition, log, ref } = this.#options;
     await partition.caughtUpAsOwner();
     const dead: Buffer[] = [];
-    // Once, but for what a former owner writes meanwhile: a redaction of its own may be the one that counts for a record.
+    // Once, unless a former owner writes meanwhile: its redaction of a record may be the one that counts.
     for (let isWhole = false; !isWhole && !this.#closed;) {
       await log.refresh();
       const voids = new Set(tables.voids('events'));
-      // Of what a former owner redacted this one's index knows nothing; the originals may be there still.
+      // The index here has nothing of what a former owner redacted, whose originals may be in the log still.
       const redacted = [...log.redactions()].flatMap(({ offset, erased }) =>
         erased.includes(aggregateId) ? [offset] : [],
       );
@@ -134,7 +129,7 @@ export class Erasures {
       }
       isWhole = this.isTakenOut(aggregateId, [...partly]);
     }
-    // Of all redactions first: a reader that misses something of the aggregate knows what of the others is left.
+    // After all redactions: a reader that finds a record gone knows what is left of the other aggregates in it.
     for (let at = 0; at < dead.length && !this.#closed; at += AT_ONCE)
       await log.append(
         ref,
@@ -144,23 +139,23 @@ export class Erasures {
     if (this.#closed) throw new Error('the tenant is closed');
   }
 
-  /** What counts now for each of the redacted records is without the aggregate: nothing is tombstoned before. */
+  /** The redaction that counts for each of the records is without the aggregate: only then are they tombstoned. */
   isTakenOut(aggregateId: string, offsets: readonly number[]): boolean {
     return offsets.every((offset) => this.#options.log.redaction(offset)?.erased.includes(aggregateId) === true);
   }
 
   /**
    * The order in which ascending records are redacted: the last one first. Who folds before all are redacted sees the aggregate up to
-   * some record, and nothing of it behind that one. From the first one on it would see its later parts without those that they rest
-   * on, and take whole transactions for void.
+   * some record, and nothing of it behind. If the first were redacted first, such a reader would see later parts without those that
+   * they rest on, and take whole transactions for void.
    */
   inOrder(offsets: readonly number[]): readonly number[] {
     return offsets.toReversed();
   }
 
   /**
-   * Whether the record is to go. What else is in it is kept beside it first: without this aggregate, and those that were taken out of
-   * it before; one whose turn comes later is still in all of its records.
+   * Whether the record is to go. A redaction first keeps what else is in it, without this aggregate and those that were taken out
+   * before; an aggregate that is erased after this one is still in it.
    */
   async #without(
     record: LogRecord,
@@ -192,7 +187,7 @@ export class Erasures {
 const NOTHING = Buffer.from('{}');
 const NO_ID = Buffer.alloc(16);
 
-/** The transaction with placeholders for the events of the aggregate, and of those that were taken out before; undefined: nothing else is in it. */
+/** The transaction with placeholders for the events of this aggregate, and of those erased before; undefined: nothing else is in it. */
 function without(value: TransactionValue, erased: string): TransactionValue | undefined {
   const isGone = ({ aggregateId, baseVersion }: TransactionValue['parts'][number]): boolean =>
     baseVersion === ERASED_BASE || aggregateId === erased;

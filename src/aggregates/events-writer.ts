@@ -32,13 +32,13 @@ import { eachEventType, storedCommit, storedTransaction } from '../log/codec/com
 import type { ErasureRow, PartitionTables } from '../store/partition-tables.js';
 import type { StoredBytes } from '../store/stored-bytes.js';
 
-/** Told of what the fold of a partition's events finds, on the turn on which it does, in the order of the log. */
+/** Called with what the fold of a partition's events finds, at once, in the order of the log. */
 export interface EventsListener {
   committed(commit: StoredCommit): void;
   controlled(control: Control, offset: number): void;
-  /** A record that does not count is of an aggregate that was erased: it is to go too. */
+  /** A void record is of an aggregate that was erased: it is to go too. */
   straggled(aggregateId: string): void;
-  /** As `PartitionHandler.underWay`: all of the commits, or none where they have more events than are wanted. */
+  /** As `PartitionHandler.underWay`. */
   underWay(offset: number, commits: CommitsUnderWay): void;
   /** Nothing more is folded. */
   stopped(error: Error): void;
@@ -50,7 +50,7 @@ export type CommitsUnderWay = (mostEvents: number) => readonly StoredCommit[];
 export interface EventsWriterOptions {
   readonly log: Log;
   readonly ref: PartitionRef;
-  /** Of how many partitions the tenant's events are. */
+  /** How many partitions the tenant's events have. */
   readonly partitionCount: number;
   readonly codec: RecordCodec<EventsBody> & BodyCodec<EventsBody>;
   /** Id of this process, new at each start. */
@@ -68,11 +68,11 @@ export interface EventsWriterOptions {
     readonly produceBytes: number;
     readonly produceRecords: number;
   };
-  /** Refusals and reads wait for a write of the owner's own. */
+  /** Before it refuses or reads, the owner waits for a write of its own. */
   readonly strictReads: boolean;
-  /** Of the tenant; without it nothing is bounded. */
+  /** The tenant's budget; without it nothing is bounded. */
   readonly budget?: TenantBudget | undefined;
-  /** Asked before each write; without it nothing is bounded. */
+  /** Asked of each append and transaction that would be written, but of no import; without it nothing is bounded. */
   readonly storage?: Pick<StorageRoom, 'refusal'> | undefined;
   readonly listener: EventsListener;
   readonly observer?: WriterObserver | undefined;
@@ -81,9 +81,9 @@ export interface EventsWriterOptions {
 /** What a tenant stores in all, and whether it may store more. */
 export interface StorageRoom {
   readonly usage: number;
-  /** Why it may not. */
+  /** Why the tenant may store no more; undefined: it may. */
   readonly refusal: StatefoldError | undefined;
-  /** Counts a partition from now on; ended by the function that it gives. */
+  /** Counts a partition from now on, until the result is called. */
   add(part: StoredBytes): () => void;
 }
 
@@ -92,17 +92,17 @@ export interface WriterObserver {
   voided?(): void;
 }
 
-/** A partition of a tenant's events: what waits is decided against the fold, written by its owner, and answered when it is acknowledged. */
+/** A partition of a tenant's events. Its owner decides what waits against the fold, writes it, and answers when it is acknowledged. */
 export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObserver {
-  /** All that counts, for those who read it in order. */
+  /** All records that count, for those who read them in order. */
   readonly inputs: CommitFeed;
-  /** The same by aggregate. */
+  /** The commits by aggregate. */
   readonly history: AggregateHistory;
   /** The log as who reads the partition sees it. */
   readonly log: EventsLog;
   readonly #options: EventsWriterOptions;
   readonly #partition: FencedPartition<EventsBody>;
-  /** Of the records of one produce. */
+  /** How many bytes the records of one produce may have. */
   readonly #room: number;
   readonly #queue: WriteQueue;
   readonly #hold: Hold;
@@ -148,12 +148,12 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     });
   }
 
-  /** How far it is folded, and whose it is. */
+  /** How far the partition is folded, and whose it is. */
   get fence(): FenceState {
     return this.#partition.fence;
   }
 
-  /** Of this process's last claim. */
+  /** The epoch of this process's last claim. */
   get epoch(): number {
     return this.#partition.epoch;
   }
@@ -188,7 +188,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     return this.#take(command, commitBytes(command));
   }
 
-  /** Likewise; all of it is stored, or nothing. */
+  /** As `append`; the whole transaction is stored, or nothing of it. */
   transact(command: TransactionCommand): Promise<Accepted<TransactionCommit>> {
     return this.#take(command, transactionBytes(command));
   }
@@ -200,7 +200,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     if (bytes > this.#room) return Promise.reject(tooLargeAlone(bytes, this.#room));
     const refusal = this.#refusalOf(bytes);
     if (refusal !== undefined) return Promise.reject(refusal);
-    // Behind those that wait already: none overtakes another.
+    // It goes behind those that wait already: none overtakes another.
     if (this.#later > 0 || this.#options.tables.section.isFull) return this.#appendLater(command, bytes);
     return this.#enqueue(command, bytes);
   }
@@ -258,8 +258,8 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   }
 
   /**
-   * Erases the aggregate behind all that was appended to it before. Resolves when that is in the log, with how far it is; again, for one
-   * that was erased before, too. Rejects with the refusal (NOT_FOUND), or UNAVAILABLE.
+   * Erases the aggregate behind all that was appended to it before. Resolves when the record is in the log, with how far the erasure is;
+   * so too where the aggregate was erased before. Rejects with the refusal (NOT_FOUND), or UNAVAILABLE.
    */
   erase(aggregateId: string, reason: string | undefined): Promise<ErasureRow['status']> {
     if (this.#stopped) return Promise.reject(this.#stopped);
@@ -335,7 +335,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     } else if (control.kind === 'Erased') tables.erased(control.value.aggregateId);
     else if (control.kind === 'ReducerFault' || control.kind === 'ReducerRelease') {
       const { aggregateId } = control.value;
-      // A process that knew nothing of the erasure yet wrote it.
+      // The process that wrote it did not know of the erasure yet.
       if (tables.isErased(aggregateId)) {
         tables.addControl(aggregateId, offset);
         return listener.straggled(aggregateId);
@@ -420,7 +420,7 @@ const tooLargeAlone = (bytes: number, most: number): StatefoldError =>
     `The append has up to ${bytes} bytes in the log, which takes ${most} of one append; send fewer events at a time.`,
   );
 
-/** Of whose events, or faults, the record is. */
+/** The aggregates whose events, or faults, the record has. */
 export function aggregatesIn(body: EventsBody): readonly string[] {
   switch (body.kind) {
     case 'Commit':

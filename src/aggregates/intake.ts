@@ -1,9 +1,9 @@
-/** Appends that were taken and have not ended. Who changes what they are held against waits for those that came before. */
+/** Appends that were taken and have not ended. Who changes what appends are checked against waits for those that came before. */
 export class Intake {
   #taken = new Generation();
   #before: Promise<unknown> = Promise.resolve();
 
-  /** What is called when it has ended. */
+  /** An append begins; the result is called when it has ended. */
   enter(): () => void {
     const of = this.#taken;
     of.enter();

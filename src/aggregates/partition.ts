@@ -59,7 +59,7 @@ import { Intake } from './intake.js';
 import { Erasures } from './erasures.js';
 import { ReducerCatchUps, type CatchUpListener } from './reducer-catch-ups.js';
 import { ReducerFaults, type OwnedPartition } from './reducer-faults.js';
-import type { DroppedListener } from './reducer-turns.js';
+import type { ShedListener } from './reducer-turns.js';
 import { Reducers, type ReducersObserver } from './reducers.js';
 
 export interface AggregateObserver extends ReducersObserver, WriterObserver {
@@ -74,9 +74,9 @@ export interface PartitionSetting extends TenantLog {
   /** Log offsets for which keyed commands are remembered. */
   readonly idempotencyWindow: number;
   readonly foldDeadlineMs: number;
-  /** Refusals and reads are answered past a write of the owner's own, not past a question to the leader of its partition. */
+  /** Before it refuses or reads, the owner waits for a write of its own, rather than ask the partition's leader. */
   readonly strictReads?: boolean;
-  /** Of each aggregate's reducers so many former ones keep their states; 1 unless given. */
+  /** How many former reducers of an aggregate keep their states; 1 unless given. */
   readonly keptRevisions?: number;
   /** What may be held of the tenant in memory; without it nothing is bounded. */
   readonly budget?: TenantBudget;
@@ -90,20 +90,20 @@ export interface PartitionSetting extends TenantLog {
 /** Events of one aggregate that are to be appended. */
 export interface EventsToCheck {
   readonly events: readonly NewEvent[];
-  /** Their place in the body that they came in, as a JSON pointer without its first slash; undefined: the body is of the one event. */
+  /** Where they are in the request's body, as a JSON pointer without its first slash; undefined: the body is the one event. */
   readonly eventsAt?: string | undefined;
 }
 
-/** What the schemas of a tenant's event types say of events that are to be appended: all forms of appends ask it. */
+/** Holds events that are to be appended against the schemas of their types. All forms of appends ask it. */
 export interface EventChecks {
   /**
-   * Why they don't fit (SCHEMA_VIOLATION); undefined: they do, as far as their types have schemas. A promise: the tenant's checks take
-   * their time, and are answered in the order in which they were asked. @throws StatefoldError RATE_LIMITED where too many wait
+   * Why they don't fit (SCHEMA_VIOLATION); undefined: they do, or their types have no schemas. A promise where the tenant's checks take
+   * long; those are answered in the order in which they were asked. @throws StatefoldError RATE_LIMITED where too many wait
    */
   unfit(appends: readonly EventsToCheck[]): StatefoldError | undefined | Promise<StatefoldError | undefined>;
 }
 
-/** Told of what happens to a partition, on the turn on which its fold finds it. Who reads its records, or states, subscribes to those. */
+/** Called at once with what the fold of a partition finds. Who reads its records, or states, subscribes to those. */
 export interface PartitionListener {
   /** Commits are on their way to this offset, if nothing goes wrong. */
   underWay(offset: number, commits: CommitsUnderWay): void;
@@ -114,28 +114,28 @@ export interface PartitionListener {
 export interface AggregatePartitionOptions {
   readonly setting: PartitionSetting;
   readonly partition: number;
-  /** Of how many: they share what memory a tenant may take. */
+  /** How many partitions there are: they share the tenant's memory. */
   readonly partitionCount: number;
   readonly tables: PartitionTables;
   readonly code: TenantCode;
   /** How far the tables are folded. */
   readonly from: FenceState;
-  /** Of a tenant of several partitions: where what is appended here comes to stand. Without it offsets are places. */
+  /** The tenant's order, where it has several partitions. Without it offsets are places. */
   readonly places?: Places | undefined;
   readonly listener: PartitionListener;
 }
 
 /** The places of records in the one order of a tenant of several partitions. */
 export interface Places {
-  /** The place of the partition's record at the offset; a promise while it has none, undefined where it gets none in time. Never rejects. */
+  /** The place of the partition's record at the offset: a promise while it has none, undefined where it gets none in time. Never rejects. */
   placeOf(partition: number, offset: number): number | Promise<number | undefined>;
 }
 
 export const TAIL_BYTES = 8 * 1024 * 1024;
-/** Of each of several partitions at least. */
+/** The least for each of several partitions. */
 const LEAST_TAIL_BYTES = 512 * 1024;
 const QUEUE = { queued: 20_000, produceBytes: PRODUCE_BYTES, produceRecords: 2000 };
-/** An answer to a retry or a skip says what came of it, if that is known by then. */
+/** How long the answer to a retry or a skip waits for what comes of it. */
 export const RELEASE_WAIT_MS = 5000;
 const JSON_NULL = Buffer.from('null');
 
@@ -151,7 +151,7 @@ export class AggregatePartition
     OwnedPartition,
     EventsListener,
     CatchUpListener,
-    DroppedListener,
+    ShedListener,
     EpochSource
 {
   readonly ref: PartitionRef;
@@ -168,9 +168,9 @@ export class AggregatePartition
   readonly #releases: AggregateReleases;
   readonly #catchUps: ReducerCatchUps;
   readonly #erasures: Erasures;
-  /** Of the events of each type of aggregates, by their times: a standby, which folds them too, has the same. */
+  /** Events a second of each aggregate type, by the events' times: so a standby, which folds them too, has the same. */
   readonly #rates: Rates;
-  /** This process serves the partition, which counts its appends. */
+  /** This process serves the partition, and counts its appends. */
   #owned = false;
   #isRead = false;
 
@@ -222,7 +222,7 @@ export class AggregatePartition
     this.#catchUps = new ReducerCatchUps({ tables, kept, inputs, reducers, code, listener: this, budget, logger });
   }
 
-  /** How far it is folded, and whose it is. */
+  /** How far the partition is folded, and whose it is. */
   get fence(): FenceState {
     return this.#writer.fence;
   }
@@ -232,7 +232,7 @@ export class AggregatePartition
     return this.#writer.fence.position;
   }
 
-  /** Its records in their order. */
+  /** The partition's records in their order. */
   get inputs(): InputFeed {
     return this.#writer.inputs;
   }
@@ -242,7 +242,7 @@ export class AggregatePartition
     return this.#writer.inputs.pushedBytes;
   }
 
-  /** Of this process's last claim. */
+  /** The epoch of this process's last claim. */
   get epoch(): number {
     return this.#writer.epoch;
   }
@@ -271,13 +271,13 @@ export class AggregatePartition
     return this.#writer.caughtUp();
   }
 
-  /** The claim holds: what is folded from now on is of this process. */
+  /** The claim holds: from now on this process answers, and finishes erasures. */
   serve(): void {
     this.#owned = true;
     this.#erasures.start();
   }
 
-  /** The tenant's own task answers from it, whoever owns it. */
+  /** Whether the tenant's own task answers from this partition, whoever owns it. */
   readByTenant(read: boolean): void {
     this.#isRead = read;
   }
@@ -305,8 +305,8 @@ export class AggregatePartition
     this.#options.listener.underWay(offset, commits);
   }
 
-  /** A catch-up folds it when nothing else waits, or who asks for the state before. */
-  dropped({ aggregateType, offset }: AggregateCommit): void {
+  /** A catch-up folds the commit when nothing else waits, or earlier who asks for the state. */
+  shed({ aggregateType, offset }: AggregateCommit): void {
     this.#catchUps.behind(aggregateType, offset);
   }
 
@@ -328,7 +328,7 @@ export class AggregatePartition
   async append(command: AppendCommand): Promise<AppendResult> {
     if (!this.#owned) throw new NotOwnerError();
     const { commit, replayed } = await this.#append(command);
-    // While its place comes to be known, reducers fold it.
+    // Reducers fold the commit while its place is not known yet.
     const placed = this.#positionOf(commit);
     const { timestamp } = commit;
     const answer = await this.#answer(commit, replayed);
@@ -339,7 +339,7 @@ export class AggregatePartition
     const ended = this.#intake.enter();
     try {
       const checked = this.#options.setting.schemas?.unfit([command]);
-      // Most are checked by now: what comes on one turn is queued in its order.
+      // Most checks have ended here: so appends of one turn are queued in their order.
       const unfit = checked instanceof Promise ? await this.#held(checked, commitBytes(command)) : checked;
       return await this.#writer.append(unfit === undefined ? command : { ...command, unfit });
     } finally {
@@ -350,12 +350,12 @@ export class AggregatePartition
   async import(command: AppendCommand & { readonly given: GivenEvents }): Promise<number | undefined> {
     if (!this.#owned) throw new NotOwnerError();
     const { commit } = await this.#writer.append(command);
-    // Nobody waits for the states of what is old.
-    if (this.#bindings.of(commit.aggregateType) !== undefined) this.dropped(commit);
+    // Nobody waits for the states of imported events: a catch-up folds them.
+    if (this.#bindings.of(commit.aggregateType) !== undefined) this.shed(commit);
     return this.#positionOf(commit);
   }
 
-  /** Resolves when all appends that came before the call have ended: those since know what the catalog had at the call. */
+  /** Resolves when all appends that came before the call have ended: later ones know what the catalog had at the call. */
   passed(): Promise<void> {
     return this.#intake.passed();
   }
@@ -393,7 +393,7 @@ export class AggregatePartition
     }
   }
 
-  /** Of its last event in the tenant's feed. */
+  /** The feed's position of the commit's last event. */
   #positionOf(commit: StoredCommit): number | undefined | Promise<number | undefined> {
     const { places } = this.#options;
     if (places === undefined) return endOfCommit(commit.offset, commit);
@@ -421,7 +421,7 @@ export class AggregatePartition
       : { ...result, state: answer.state ?? JSON_NULL };
   }
 
-  /** Resolves when it is in the log: all that the tenant has of the aggregate is gone from then on for whoever asks. */
+  /** Resolves when the record is in the log: from then on whoever asks finds nothing of the aggregate. */
   erase(aggregateId: string, reason: string | undefined): Promise<Erasure> {
     if (!this.#owned) return Promise.reject(new NotOwnerError());
     return this.#writer.erase(aggregateId, reason).then((status) => ({ aggregateId, status }));
@@ -440,7 +440,7 @@ export class AggregatePartition
     return this.#releases.release(query);
   }
 
-  /** Faulted aggregates, as far as they were folded. */
+  /** How many aggregates are faulted, as far as they were folded. */
   get faulted(): number {
     return this.#options.tables.faults.allAggregates();
   }
@@ -450,7 +450,7 @@ export class AggregatePartition
     return this.#writer.propose(control);
   }
 
-  /** Former bindings of the type whose states are there. */
+  /** Former bindings of the type whose states are still stored. */
   keptGenerations(aggregateType: string): readonly number[] {
     return this.#kept.generations(aggregateType);
   }
@@ -459,7 +459,7 @@ export class AggregatePartition
     return this.#catchUps.progress(aggregateType);
   }
 
-  /** Of the type's aggregates here, over the last minute; undefined: events of too many types came within it. */
+  /** Events a second of the type's aggregates here, over the last minute; undefined: events of too many types came. */
   eventsPerSecond(aggregateType: string): number | undefined {
     return this.#rates.of(aggregateType, this.#options.setting.clock.now());
   }

@@ -25,13 +25,13 @@ import type { ErasureRow } from '../store/partition-tables.js';
 
 export interface Accepted<C extends StoredCommit = AggregateCommit> {
   readonly commit: C;
-  /** Answered before: the command was repeated. */
+  /** The command was repeated, and is answered as before. */
   readonly replayed: boolean;
 }
 
-/** An append, or a transaction, that waits for its answer. Its bytes are held until it has one, on whatever way it comes to it. */
+/** An append, or a transaction, that waits for its answer. Its bytes are held until it has one, whatever that is. */
 class Pending<T extends AppendCommand | TransactionCommand, C extends StoredCommit> {
-  /** Of the request that appends; undefined: there are no traces. */
+  /** The span of the request that appends; undefined: there are no traces. */
   readonly span: Span | undefined;
 
   constructor(
@@ -72,7 +72,7 @@ export interface PendingControl {
   resolve(offset: number): void;
   reject(error: Error): void;
 }
-/** An erasure that was asked for, and is in the log no sooner than what was appended to the aggregate before. */
+/** An erasure that was asked for. It is written behind all that was appended to the aggregate before. */
 export class PendingErase {
   constructor(
     readonly aggregateId: string,
@@ -99,7 +99,7 @@ export class TransactionDraft implements Draft<EventsBody> {
     readonly body: { readonly kind: 'Transaction'; readonly value: TransactionValue },
     readonly keyPrefix: string,
     readonly pending: PendingTransaction,
-    /** Of each part. */
+    /** The ids of each part's events. */
     readonly eventIds: readonly (readonly string[])[],
   ) {}
 
@@ -139,7 +139,7 @@ export const aggregatesOf = (command: AppendCommand | TransactionCommand): reado
 export const eventsOfDraft = (draft: AppendDraft | TransactionDraft): number =>
   draft instanceof TransactionDraft ? draft.eventIds.reduce((sum, ids) => sum + ids.length, 0) : draft.eventIds.length;
 
-/** The events under ids of their own. */
+/** The events, with a new id each. */
 function withIds(
   of: readonly NewEvent[],
   timestamp: number,

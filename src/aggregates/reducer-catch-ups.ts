@@ -19,10 +19,10 @@ export interface ReducerCatchUpsOptions {
   readonly kept: KeptStates;
   readonly inputs: Feed<Input>;
   readonly reducers: Reducers;
-  /** Of a halted artefact the catch-up waits until it is revived. */
+  /** While it has an artefact halted, the catch-up waits. */
   readonly code: TenantCode;
   readonly listener: CatchUpListener;
-  /** Of the tenant; without it nothing is bounded. */
+  /** The tenant's budget; without it nothing is bounded. */
   readonly budget?: TenantBudget | undefined;
   readonly logger: Logger;
 }
@@ -37,7 +37,7 @@ interface Window {
   readonly groups: readonly (readonly AggregateCommit[])[];
   readonly events: number;
   readonly next: number;
-  /** Its bytes, until it is folded or dropped. */
+  /** The bytes of the window, until it is folded or dropped. */
   readonly hold: Hold;
 }
 
@@ -46,17 +46,17 @@ interface Run {
   progress: CatchUpProgress;
   startedAt: number;
   startedFrom: number;
-  /** From here on commits were not folded when they were appended, which the window under way may not know. */
+  /** The first offset whose commit was shed and which the window under way may not have; Infinity: none. */
   behindFrom: number;
   failed: boolean;
   cancelled: boolean;
 }
 
-/** Of history together, in which an aggregate's commits are folded in one go. */
+/** How much of history is read together: an aggregate's commits in it are folded in one go. */
 const WINDOW = { bytes: 16 * 1024 * 1024, commits: 40_000 };
 const STANDING_AT_ONCE = 256;
 
-/** After a binding: folds the aggregates of the type over history, in the background; appends and reads fold theirs on demand meanwhile. */
+/** After a binding, folds the type's aggregates over history in the background; meanwhile appends and reads fold theirs on demand. */
 export class ReducerCatchUps {
   readonly #options: ReducerCatchUpsOptions;
   readonly #runs = new Map<string, Run>();
@@ -107,7 +107,7 @@ export class ReducerCatchUps {
     if (!progress.done) void this.#run(run);
   }
 
-  /** Commits of the type from this offset on were not folded when they were appended: they are when nothing else waits. */
+  /** Commits of the type from this offset on were not folded when they were appended: a catch-up folds them when nothing else waits. */
   behind(aggregateType: string, offset: number): void {
     const run = this.#runs.get(aggregateType);
     if (this.#closed || run === undefined) return;
@@ -123,7 +123,7 @@ export class ReducerCatchUps {
     void this.#run(run);
   }
 
-  /** Aggregates that stood at a fault when another code was bound, and have not been looked at since. */
+  /** Aggregates that were faulted when other code was bound, and have not been folded by it yet. */
   #standing({ aggregateType, generation }: BoundReducer): string[] {
     const { tables } = this.#options;
     return [...tables.faults.aggregates(aggregateType, '')].filter(
@@ -131,7 +131,7 @@ export class ReducerCatchUps {
     );
   }
 
-  /** Log offset from which on aggregates are behind for a fault of the binding: what it made of them is not kept. Infinity: none is. */
+  /** The first log offset at which a fault of the binding left an aggregate behind, whose state is not kept. Infinity: none. */
   #firstFault(aggregateType: string, generation: number): number {
     const { tables } = this.#options;
     let first = Infinity;
@@ -155,7 +155,7 @@ export class ReducerCatchUps {
     };
   }
 
-  /** Catch-ups have folded all below this offset; Infinity: none is under way. */
+  /** Below this offset catch-ups have folded all; Infinity: none is under way. */
   get end(): number {
     let end = Infinity;
     for (const { progress } of this.#runs.values()) if (!progress.done) end = Math.min(end, progress.position);
@@ -189,7 +189,7 @@ export class ReducerCatchUps {
       let window: Window | undefined;
       try {
         if (tables.section.isFull && !(await tables.section.untilRoom(() => !isOver()))) break;
-        // These first: an alert on them is to end with what caused it.
+        // Faulted aggregates first: an alert on them is to end with what caused it.
         const standing = looked ? [] : this.#standing(run.reducer);
         for (let at = 0; at < standing.length && !isOver(); at += STANDING_AT_ONCE)
           await Promise.all(
@@ -212,7 +212,7 @@ export class ReducerCatchUps {
         await reducers.catchUp(groups);
         if (isOver()) break;
         if (code.isHalted(artefactId)) {
-          // Not all of it was folded.
+          // Not all of the window was folded.
           drop();
           continue;
         }
@@ -238,7 +238,7 @@ export class ReducerCatchUps {
     drop();
   }
 
-  /** From an offset on. */
+  /** Reads the next window, from an offset on. */
   async #window(aggregateType: string, from: number, end: number): Promise<Window> {
     const { inputs } = this.#options;
     const byAggregate = new Map<string, AggregateCommit[]>();

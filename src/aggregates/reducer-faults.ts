@@ -6,7 +6,7 @@ import type { PartitionTables } from '../store/partition-tables.js';
 
 export interface ReducerFaultsOptions {
   readonly tables: PartitionTables;
-  /** Where faults are written, by who owns it. */
+  /** The partition that faults are written to, by its owner. */
   readonly partition: OwnedPartition;
   readonly logger: Logger;
 }
@@ -19,26 +19,26 @@ export interface OwnedPartition {
   propose(control: Control): Promise<number>;
 }
 
-/** Where an aggregate is to stand. */
+/** The fault before which an aggregate's fold stops. */
 export interface Stop {
   readonly fault: Fault;
-  /** It is in the log: so every reader finds it. Else it is about to be, or it is a standby's own. */
+  /** The fault is in the log, where every reader finds it. Else it is about to be, or is a standby's own. */
   readonly recorded: boolean;
 }
 
 interface Pending {
   readonly code: Code;
   readonly fault: Fault;
-  /** Resolves when it is in the log, or is not going to be. */
+  /** Resolves when the fault is in the log, or will not be. */
   readonly written: Promise<void>;
 }
 
-/** A standby whose code was stopped tries again after this; the owner's record says how it is. */
+/** A standby whose code was stopped tries again after this, unless the owner's record comes first. */
 const STANDBY_TRIES_AGAIN_MS = 60_000;
 
 /**
- * What the log says of faults of reducers. An event that throws does so for every reader, and needs no record; one on which the
- * process was stopped need not be so the next time: so it is recorded, and every reader stops before it until a release.
+ * What the log says of faults of reducers. An event that throws does so for every reader, and needs no record. An event on which the
+ * process was stopped may pass the next time: so the fault is recorded, and every reader stops before it until a release.
  */
 export class ReducerFaults {
   readonly #options: ReducerFaultsOptions;
@@ -62,7 +62,7 @@ export class ReducerFaults {
       : undefined;
   }
 
-  /** The process was stopped on an event of the aggregate: nobody tries again before that is in the log. */
+  /** The process was stopped on an event of the aggregate, which is not tried again before the fault is in the log. */
   stopped(aggregateId: string, code: Code, fault: Fault): void {
     const { artefactId, className } = code;
     const value = {
@@ -90,12 +90,12 @@ export class ReducerFaults {
     this.#timers.add(timer);
   }
 
-  /** Resolves when what is known here of the aggregate is in the log. */
+  /** Resolves when the fault that is known here of the aggregate is in the log. */
   recorded(aggregateId: string): Promise<void> {
     return this.#pending.get(aggregateId)?.written ?? Promise.resolve();
   }
 
-  /** An accepted record of the partition, in log order. The state is folded on by whoever asks for it. */
+  /** Folds an accepted record of the partition, in log order. Who asks for the state has it folded on. */
   fold({ kind, value }: ReducerControl): void {
     const { tables } = this.#options;
     const { aggregateId, version } = value;
@@ -105,7 +105,7 @@ export class ReducerFaults {
       if (marks.skipped.includes(version)) return;
       const fault = JSON.parse(value.fault.toString()) as Fault;
       tables.faults.setMarks(aggregateId, value, { ...marks, stop: fault });
-      // It may be of other code: that is folded again then.
+      // The row may be of other code, and is folded again.
       if (row !== undefined && row.version >= version) this.#setRow(aggregateId, undefined);
       else if (row?.version === version - 1 && this.#pending.get(aggregateId)?.fault.eventId === fault.eventId)
         this.#setRow(aggregateId, fault);

@@ -7,18 +7,18 @@ export type FoldAnswer = { readonly state: Buffer | null } | { readonly status: 
 
 export interface Waiter {
   readonly deadline: number;
-  /** Undefined once it was answered. */
+  /** Undefined once it was called. */
   answer: ((answer: FoldAnswer) => void) | undefined;
 }
 export interface Work {
   readonly commit: AggregateCommit;
   readonly waiter: Waiter | undefined;
-  /** That are held for it until it is folded; those of a catch-up are held with all of it. */
+  /** Held for the commit until it is folded; a catch-up holds its own. */
   readonly bytes: number;
 }
-/** Told of work that was dropped since too much waits: the aggregate is behind from this commit on. */
-export interface DroppedListener {
-  dropped(commit: AggregateCommit): void;
+/** Called with work that was shed, since too much waits in memory: the aggregate is behind from this commit on. */
+export interface ShedListener {
+  shed(commit: AggregateCommit): void;
 }
 /** An aggregate that is to be folded up to its head. */
 export interface Ensure {
@@ -26,11 +26,11 @@ export interface Ensure {
   resolve(): void;
   reject(error: Error): void;
 }
-/** Commits of a catch-up that are not taken yet, those of an aggregate together. */
+/** Commits of a catch-up that are not taken yet, grouped by aggregate. */
 interface CatchUp {
-  /** Ascending each; null: all of them were taken. */
+  /** Each ascending; null: all of its commits were taken. */
   readonly groups: (readonly AggregateCommit[] | null)[];
-  /** The first group of which something is left. */
+  /** The first group that has commits left. */
   first: number;
   underWay: number;
   failed: Error | undefined;
@@ -47,21 +47,21 @@ export interface TurnFold {
 /** Turns under way: while the runner folds one, the next is put together, and the one before is stored. */
 const TURNS = 2;
 const COMMITS_PER_TURN = 512;
-/** Of a catch-up: appends wait so long. While clients are about it gives way to them sooner. */
+/** Events in a turn of a catch-up: appends wait that long. While clients are about it is shorter. */
 const BACKGROUND_EVENTS = 512;
 const SHORT_BACKGROUND_EVENTS = 64;
-/** Of the queue, for a turn: behind a busy aggregate much may wait. */
+/** How much of the queue is looked at for a turn: behind a busy aggregate much may wait. */
 const SCANNED = 4 * COMMITS_PER_TURN;
 
 /**
- * What waits for its fold, in turns: each takes all that waits, appends and reads before catch-ups. Two are under way at a time,
- * never with the same aggregate, whose commits so stay in order.
+ * Folds what waits in turns: each takes all that waits, appends and reads before catch-ups. Two turns are under way at a time, never
+ * with the same aggregate, so that its commits stay in order.
  */
 export class ReducerTurns {
   readonly #fold: TurnFold;
-  /** Of what waits, and what is under way. */
+  /** The bytes of what waits, and of what is under way. */
   readonly #hold: Hold;
-  readonly #listener: DroppedListener | undefined;
+  readonly #listener: ShedListener | undefined;
   readonly #background: Pick<Background, 'turn' | 'givesWay'>;
   readonly #works: Work[] = [];
   readonly #ensures: Ensure[] = [];
@@ -77,39 +77,39 @@ export class ReducerTurns {
   constructor(
     fold: TurnFold,
     budget: TenantBudget = UNBOUNDED.tenant(''),
-    listener?: DroppedListener,
-    turns: Pick<Background, 'turn' | 'givesWay'> = background,
+    listener?: ShedListener,
+    backgroundTurns: Pick<Background, 'turn' | 'givesWay'> = background,
   ) {
-    this.#background = turns;
+    this.#background = backgroundTurns;
     this.#fold = fold;
     this.#hold = budget.hold('folds');
     this.#listener = listener;
   }
 
-  /** Where memory holds all the work that it may, it is dropped: nothing is lost, since the log has what is to be folded. */
+  /** Sheds work where memory holds all that it may: nothing is lost, since the log has the commit. */
   fold(work: Work): void {
     if (this.#closed) return;
     if (!this.#hold.tryAdd(work.bytes)) {
-      this.#dropLate();
-      if (!this.#hold.tryAdd(work.bytes)) return this.#drop(work);
+      this.#shedLate();
+      if (!this.#hold.tryAdd(work.bytes)) return this.#shed(work);
     }
     this.#works.push(work);
     this.#kick();
   }
 
-  /** What nobody waits for any more makes room for what somebody does: the oldest, which are the first. */
-  #dropLate(): void {
+  /** Sheds the oldest work, for whose answers nobody waits any more, to make room. */
+  #shedLate(): void {
     const inTime = this.#works.findIndex(({ waiter }) => waiter?.answer !== undefined);
     for (const work of this.#works.splice(0, inTime < 0 ? this.#works.length : inTime)) {
       this.#hold.sub(work.bytes);
-      this.#drop(work);
+      this.#shed(work);
     }
   }
 
-  #drop({ commit, waiter }: Work): void {
+  #shed({ commit, waiter }: Work): void {
     this.#hold.countRefusal();
     waiter?.answer?.({ status: 'deadline' });
-    this.#listener?.dropped(commit);
+    this.#listener?.shed(commit);
   }
 
   ensure(aggregateId: string): Promise<void> {
@@ -120,7 +120,7 @@ export class ReducerTurns {
     });
   }
 
-  /** Ascending each, and each of another aggregate. */
+  /** Each group is ascending, and of another aggregate. */
   catchUp(groups: readonly (readonly AggregateCommit[])[]): Promise<void> {
     if (this.#closed) return Promise.reject(closed());
     if (groups.length === 0) return Promise.resolve();
@@ -130,7 +130,7 @@ export class ReducerTurns {
     });
   }
 
-  /** Begins no other turn; whoever waits for one is told, but for the answers to appends. */
+  /** Begins no other turn. Rejects reads and catch-ups that wait for one; appends are answered by `Reducers`. */
   close(): void {
     this.#closed = true;
     for (const one of [...this.#ensures.splice(0), ...this.#catchUps.splice(0)]) one.reject(closed());
@@ -174,7 +174,7 @@ export class ReducerTurns {
     this.#catchUp = 'asks';
     next.underWay++;
     const works = commits.map((commit) => ({ commit, waiter: undefined, bytes: 0 }));
-    // Said before the next turn begins.
+    // A failure is noted before the next turn begins.
     const fold = this.#run(works, [], (failed) => (next.failed ??= failed));
     void fold.then(() => {
       next.underWay--;
@@ -232,7 +232,7 @@ function takeCommits(from: CatchUp, busy: ReadonlySet<string>, most: number): Ag
   return taken;
 }
 
-/** Takes the first so many that may go out of the list. */
+/** Takes the first `count` items that may go out of the list. */
 function takeFirst<T>(list: T[], count: number, mayGo: (item: T) => boolean): T[] {
   const taken: T[] = [];
   const kept: T[] = [];

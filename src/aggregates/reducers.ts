@@ -11,7 +11,7 @@ import { eventLoop } from '../core/event-loop.js';
 import { bytesOfCommit } from '../feed/inputs.js';
 import {
   ReducerTurns,
-  type DroppedListener,
+  type ShedListener,
   type TurnFold,
   type Ensure,
   type FoldAnswer,
@@ -31,10 +31,10 @@ export interface ReducersOptions {
   readonly faults: ReducerFaults;
   /** An append waits so long for its state, milliseconds. */
   readonly deadlineMs: number;
-  /** Of the tenant; without it nothing is bounded. */
+  /** The tenant's budget; without it nothing is bounded. */
   readonly budget?: TenantBudget | undefined;
-  /** Told of commits that were not folded, since too much waits: their aggregates are behind. */
-  readonly listener: DroppedListener;
+  /** Called with commits that were not folded, since too much waits: their aggregates are behind. */
+  readonly listener: ShedListener;
   readonly logger: Logger;
   readonly observer?: ReducersObserver | undefined;
 }
@@ -55,11 +55,11 @@ interface Plan {
   readonly reducer: BoundReducer;
   readonly item: FoldItem;
   readonly commits: readonly AggregateCommit[];
-  /** The version of the state when nothing throws: behind the last event folded there may be some that are passed over. */
+  /** The version of the state when nothing throws: skipped events may follow the last one that is folded. */
   readonly toVersion: number;
-  /** Where it stands then. */
+  /** The fault before which the fold stops, if there is one. */
   readonly stop: Stop | undefined;
-  /** How many versions were to be passed over. */
+  /** How many versions were skipped when this was planned. */
   readonly skips: number;
 }
 
@@ -135,7 +135,7 @@ export class Reducers implements TurnFold {
     this.#timer = undefined;
   }
 
-  /** After a close what was gathered may have holes, and the runner is the next task's. */
+  /** After a close the gathered commits may have holes, and the runner belongs to the next task. */
   #mustRun(): void {
     if (this.#closed) throw new Error('the tenant is closed');
   }
@@ -182,14 +182,14 @@ export class Reducers implements TurnFold {
     }
   }
 
-  /** What is to be folded of the share; undefined when it is answered already. Folds long histories on the way. */
+  /** What is to be folded of the share; undefined when it is answered already. Folds a long history first. */
   async #prepare(share: Share): Promise<Plan | undefined> {
     const { tables, faults } = this.#options;
     if (tables.isErased(share.aggregateId)) {
       this.#answer(share, undefined, undefined);
       return undefined;
     }
-    // What was dropped between two of them, for want of memory, is in the history, as all before it is.
+    // Commits that were shed between two of them are read from the history, with all before.
     const run = lastRun(share.works);
     const [work] = run;
     const head = work !== undefined && share.ensures.length === 0 ? undefined : tables.head(share.aggregateId);
@@ -226,7 +226,7 @@ export class Reducers implements TurnFold {
     }
     const reached = row?.version ?? 0;
     if (row?.fault !== undefined || (reached >= target && commits.length === 0)) {
-      // Of a binding before, and good as it is: it takes the place of what another code made, its fault too.
+      // A former binding's state that is good for this one replaces what other code stored since, its fault too.
       if (
         row !== undefined &&
         row.fault === undefined &&
@@ -242,7 +242,7 @@ export class Reducers implements TurnFold {
       );
       return undefined;
     }
-    // A read folds commits that wait for their own answer too: they are in the history then.
+    // A read may have folded commits that wait for an answer of their own: `reached` is past those.
     for (const { commit } of run) if ((lastVersion(commit) ?? 0) > reached) commits.push(commit);
     const known = commits.length === 0 ? reached : (lastVersion(commits.at(-1)) ?? 0);
     if (target > known)
@@ -262,7 +262,7 @@ export class Reducers implements TurnFold {
     return this.#options.code.isHalted(artefactId);
   }
 
-  /** True: nothing is folded, and who waits is told. */
+  /** True: nothing is folded, and who waits is answered. */
   #halted(share: Share, reducer: BoundReducer): boolean {
     if (!this.isHalted(reducer)) return false;
     this.#answer(share, { states: [], halted: true }, this.#row(share.aggregateId, reducer));
@@ -277,7 +277,7 @@ export class Reducers implements TurnFold {
     return row !== undefined && stop?.fault.version === row.version + 1 ? { ...row, fault: stop.fault } : row;
   }
 
-  /** Of the reducer, and as the log has it: a fault that was released since is none. */
+  /** The reducer's row, by what the log has now: a fault that was released since is left out. */
   #row(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
     const stored = this.#options.tables.reducerState(aggregateId);
     const row =
@@ -344,7 +344,7 @@ export class Reducers implements TurnFold {
     return this.#store(plan, outcome);
   }
 
-  /** The state that is stored; with a fault that is not in the log yet, it is stored without. */
+  /** Stores the state, without a fault that is not in the log yet; gives it with the fault. */
   #store({ reducer, item, commits, toVersion, stop, skips }: Plan, outcome: FoldOutcome): ReducerState {
     const { faults, observer } = this.#options;
     if (faults.marks(item.aggregateId, reducer).skipped.length !== skips)
@@ -372,7 +372,7 @@ export class Reducers implements TurnFold {
     return row;
   }
 
-  /** It is folded as far as it may be. */
+  /** The aggregate is folded up to its stop: stores the fault too, if that is in the log. */
   #stand(
     aggregateId: string,
     reducer: BoundReducer,
@@ -418,7 +418,7 @@ export class Reducers implements TurnFold {
   }
 }
 
-/** Of an aggregate's works, in their order, the last ones between which none is missing. */
+/** The last of an aggregate's works between which no commit is missing, in their order. */
 function lastRun(works: readonly Work[]): readonly Work[] {
   let first = works.length - 1;
   while (first > 0 && works[first]?.commit.baseVersion === lastVersion(works[first - 1]?.commit)) first--;

@@ -38,29 +38,29 @@ import {
   type Waiting,
 } from './pending-writes.js';
 
-/** Refused only when all that was acknowledged before is folded. */
+/** What may be refused, once all that was acknowledged before is folded. */
 type Refusable = PendingAppend | PendingTransaction | PendingErase;
 
-/** As whose its idempotency keys are remembered: no aggregate has this id. So the keys of transactions are the tenant's. */
+/** In place of an aggregate's id, for the idempotency keys of transactions, which are the tenant's: no aggregate has this id. */
 export const OF_TENANT = '';
 const scopeOf = (command: AppendCommand | TransactionCommand): string =>
   'appends' in command ? OF_TENANT : command.aggregateId;
 
-/** What a produce is gathered of, and what is left of what waits. */
+/** What one produce takes of what waits, and what it leaves. */
 interface Gathering {
-  /** Of the aggregates that it writes. */
+  /** Heads of the aggregates that the produce writes. */
   readonly heads: Map<string, Head>;
-  /** Of the keyed commands that it writes. */
+  /** Names of the keyed commands that the produce writes. */
   readonly keyed: Set<string>;
-  /** Aggregates behind whose refusals nothing is written yet: what could be stored would overtake what may yet be. */
+  /** Aggregates with a refusal that is not certain yet: what is behind it waits, so as not to overtake it. */
   readonly held: Set<string>;
-  /** Aggregates of which something was left, so that all behind it is left too: each aggregate's are written in the order of their arrival. */
+  /** Aggregates of which something was left: all behind it is left too, so that each aggregate's are written as they arrived. */
   readonly stuck: Set<string>;
   readonly left: Waiting[];
   readonly refused: Refusable[];
 }
 
-/** A control record takes at most so many: names, and the message of a fault. */
+/** The most that a control record takes: names, and the message of a fault. */
 const CONTROL_BYTES = 64 * 1024;
 
 export interface WriteQueueOptions {
@@ -71,17 +71,17 @@ export interface WriteQueueOptions {
   /** Offsets for which keyed commands are remembered. */
   readonly window: number;
   readonly limits: { readonly produceBytes: number; readonly produceRecords: number };
-  /** Bytes of the records of one produce. */
+  /** How many bytes the records of one produce may have. */
   readonly room: number;
-  /** Asked before each write; without it nothing is bounded. */
+  /** Asked of each append and transaction that would be written, but of no import; without it nothing is bounded. */
   readonly storage?: { readonly refusal: StatefoldError | undefined } | undefined;
 }
 
-/** What waits to be written to a partition, in the order of its arrival: it is decided against the fold, and what can't be written is refused or answered. */
+/** What waits to be written to a partition, in the order of arrival. It decides each against the fold, and refuses or answers what can't be written. */
 export class WriteQueue {
   readonly #options: WriteQueueOptions;
   #queue: Waiting[] = [];
-  /** Aggregates of which refusals are being judged, and how many: what could be stored waits behind them, or it would overtake them. */
+  /** How many refusals are being judged of an aggregate: what is behind them waits, so as not to overtake them. */
   readonly #judged = new Map<string, number>();
   #stopped: Error | undefined;
 
@@ -104,7 +104,7 @@ export class WriteQueue {
     for (const pending of this.#queue.splice(0)) pending.reject(error);
   }
 
-  /** The next produce: what may be written now, each behind all that waits before it. What is refused is answered when that is certain. */
+  /** The next produce: what may be written now, in its order. A refusal is answered once it is certain. */
   gather(): Draft<EventsBody>[] {
     const { limits, room } = this.#options;
     const drafts: Draft<EventsBody>[] = [];
@@ -121,7 +121,7 @@ export class WriteQueue {
     let isFull = false;
     for (const pending of this.#queue) {
       const bytesOf = 'bytes' in pending ? pending.bytes : CONTROL_BYTES;
-      // What finds no room holds back what is behind it, also where that would be small enough.
+      // What finds no room holds back all behind it, also what would be small enough.
       isFull ||= drafts.length >= limits.produceRecords || bytes >= limits.produceBytes || bytes + bytesOf > room;
       if (isFull) {
         left.push(pending);
@@ -137,7 +137,7 @@ export class WriteQueue {
     return drafts;
   }
 
-  /** Undefined: it is not written now, and was left, refused or answered. */
+  /** Undefined: it is not written now; it was left, refused or answered. */
   #gather(pending: Waiting, gathering: Gathering): Draft<EventsBody> | undefined {
     if (pending instanceof PendingAppend) return this.#gatherAppend(pending, gathering);
     if (pending instanceof PendingTransaction) return this.#gatherTransaction(pending, gathering);
@@ -159,7 +159,7 @@ export class WriteQueue {
     const ahead = heads.get(aggregateId);
     const name = command.keyed ? `${aggregateId}\u0000${command.commandId}` : '';
     if (command.keyed && keyed.has(name)) {
-      left.push(pending); // a repeat of one that is being written: answered from it
+      left.push(pending); // it repeats one that is being written, and is answered from that
       return undefined;
     }
     const decision = this.#decide(command, ahead);
@@ -175,7 +175,7 @@ export class WriteQueue {
       if (command.keyed) keyed.add(name);
       return draft;
     }
-    // A refusal waits for the acknowledgement of what it was decided on.
+    // A refusal waits until what it was decided on is acknowledged.
     if (ahead !== undefined) return leave();
     if (decision.kind === 'replay') void this.#replay(pending, decision.command);
     else {
@@ -185,7 +185,7 @@ export class WriteQueue {
     return undefined;
   }
 
-  /** Behind all that waits before it; what comes later waits for it, and is refused. */
+  /** An erasure is written behind all that waits before it; what comes later waits for it, and is refused. */
   #gatherErase(pending: PendingErase, { heads, held, stuck, left, refused }: Gathering): EraseDraft | undefined {
     const { aggregateId, reason } = pending;
     const known = this.#options.tables.erasure(aggregateId);
@@ -209,7 +209,7 @@ export class WriteQueue {
     return new EraseDraft({ kind: 'Erase', value }, `Erase:${aggregateId}`, pending);
   }
 
-  /** As an append, of each of its aggregates: it waits for all that waits before it, and all that comes later waits for it. */
+  /** As an append to each of its aggregates: it waits for what is before it of any of them, and what is behind waits for it. */
   #gatherTransaction(
     pending: PendingTransaction,
     { heads, keyed, held, stuck, left, refused }: Gathering,
@@ -246,7 +246,7 @@ export class WriteQueue {
     return undefined;
   }
 
-  /** On what is stored, and the heads of what is being written. */
+  /** Decides on what is stored; `head` is of what is being written. */
   #decide(command: AppendCommand, head: Head | undefined): AppendDecision {
     const isErased = this.#options.tables.isErased(command.aggregateId);
     return decideAppend(command, head ?? this.#head(command.aggregateId), this.#known(command), this.#now, isErased);
@@ -270,7 +270,7 @@ export class WriteQueue {
     return this.#options.clock.now();
   }
 
-  /** Refusals are answered from a fold that has reached the log's end as of the request. */
+  /** Decides refusals again, once the fold has reached the end that the log has now, and answers them. */
   async #refuse(refused: readonly Refusable[]): Promise<void> {
     const judged = refused.flatMap((pending) =>
       pending instanceof PendingErase ? [pending.aggregateId] : aggregatesOf(pending.command),
@@ -306,7 +306,7 @@ export class WriteQueue {
     if (again.length > 0) this.requeue(again);
   }
 
-  /** What was gathered and not written, or refused too early, comes first again. */
+  /** Puts what was gathered and not written, or refused too early, first in the queue. */
   requeue(pending: readonly Waiting[]): void {
     if (this.#stopped) {
       for (const one of pending) one.reject(this.#stopped);
@@ -337,7 +337,7 @@ export class WriteQueue {
       const aggregateId = erased();
       pending.reject(
         aggregateId !== undefined
-          ? // While it was read.
+          ? // It was erased while it was read.
             gone(aggregateId)
           : error instanceof StatefoldError
             ? error

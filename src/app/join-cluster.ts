@@ -11,7 +11,7 @@ import type { OpenedTenancy } from './open-tenancy.js';
 export async function joinCluster(
   { settings, logger, shutdown }: Ground,
   { ownership, join }: Storage,
-  { tenants, feeds }: OpenedTenancy,
+  { tenants, notified }: OpenedTenancy,
   activity: Activity,
   { hub, webhooks }: OpenedNotifications,
   { deployments }: OpenedDeployments,
@@ -20,7 +20,7 @@ export async function joinCluster(
   const assignment = new Assignment({
     ownership,
     tenants: tenants.slots,
-    feeds,
+    notified,
     activity,
     standbys: settings.standbys,
     logger,
@@ -34,7 +34,7 @@ export async function joinCluster(
     assignment.close();
     activity.close();
   });
-  activity.follow({ active: tenants.slots, feeds, listener: assignment });
+  activity.follow({ active: tenants.slots, notified, listener: assignment });
   await join();
   // Others take its slots while it still serves, and what comes here meanwhile is forwarded to them.
   shutdown.add('slots', async () => {

@@ -45,12 +45,12 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { catalog, quotaOf, adminKey, masterKey, audit } = parts.catalog;
   const { peers, client } = parts.peers;
   const { readStore, sink, access, tenantSql } = parts.copy;
-  const { tenants, feeds } = parts.tenancy;
+  const { tenants, notified } = parts.tenancy;
   const memory = { budget, waitMs: settings.answerDeadlineMs, stallMs: settings.answerStallMs };
   const admission = new Admission(catalog, quotaOf, settings, memory, new Tickets(masterKey));
   const channels = new Channels({
     hub: parts.notifications.hub,
-    feeds,
+    notified,
     catalog,
     admission,
     logger,

@@ -12,14 +12,14 @@ export interface OpenedEndpoints {
 export function openEndpoints(
   { settings, clock }: Ground,
   { catalog, sealer }: OpenedCatalog,
-  { tenants, feeds }: OpenedTenancy,
+  { tenants, notified }: OpenedTenancy,
 ): OpenedEndpoints {
   const endpoints = new Endpoints({
     catalog,
     sealer,
     checkUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
     lastSequence: async (tenantId) => (await tenants.open(tenantId)).changes.lastSequence(),
-    feeds,
+    notified,
     most: settings.maxWebhookEndpoints,
     clock,
   });

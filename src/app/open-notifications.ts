@@ -22,16 +22,16 @@ export async function openNotifications(
   { settings, logger, metrics, shutdown, budget, clock }: Ground,
   { log, ownership }: Storage,
   { catalog, sealer }: OpenedCatalog & { readonly catalog: Catalog },
-  { feeds }: OpenedTenancy,
+  { notified }: OpenedTenancy,
   { endpoints }: OpenedEndpoints,
 ): Promise<OpenedNotifications> {
-  const hub = new FeedHub({ feeds });
+  const hub = new FeedHub({ notified });
   followDeletions(catalog, hub);
   const cursors = await LogCursorStore.open(log, logger);
   const attempts = await LogAttemptStore.open(log, logger, clock);
   const webhooks = new WebhookDeliverer({
     hub,
-    tenants: feeds,
+    notified,
     catalog,
     endpoints,
     store: cursors,
@@ -51,6 +51,6 @@ export async function openNotifications(
     await attempts.close();
     hub.close();
   });
-  const endpointOperations = new EndpointOperations({ deliverer: webhooks, feeds, store: cursors, attempts, clock });
+  const endpointOperations = new EndpointOperations({ deliverer: webhooks, notified, store: cursors, attempts, clock });
   return { hub, webhooks, endpointOperations };
 }

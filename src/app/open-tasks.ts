@@ -28,7 +28,7 @@ export interface TaskGround
 }
 export type TaskStorage = Pick<Storage, 'log' | 'codecs' | 'store'>;
 
-/** All that a tenant's tasks are given but whom they tell that they stopped. */
+/** The options of a tenant's tasks without `onStopped`. */
 export type TaskOptions = Omit<TenantTaskOptions, 'onStopped'>;
 
 export interface TasksOptions {
@@ -129,7 +129,7 @@ export function openTasks(
         const options = optionsOf(of.tenantId);
         return options && new PartitionTask({ ...options, ...of });
       },
-      activeElsewhere: (slotKey) => notes.tenants().includes(slotKey),
+      activeElsewhere: (slotKey) => notes.keys().includes(slotKey),
       onOpened: opened,
       onClosed: closed,
     },

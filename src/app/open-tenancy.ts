@@ -18,7 +18,7 @@ import { openSnapshots, openTasks } from './open-tasks.js';
 /** The tenants of this process, and the changes that it tells of. */
 export interface OpenedTenancy {
   readonly tenants: TenantRegistry;
-  readonly feeds: NotifiedTenants;
+  readonly notified: NotifiedTenants;
   /** Notes of what is active in the cluster; undefined where this process is alone. */
   readonly activity: Activity | undefined;
   readonly data: TenantData;
@@ -61,15 +61,15 @@ export async function openTenancy(
   metrics.watch('faulted_keys', () => tenants.faulted.keys);
   metrics.watch('projection_lag_commits', () => tenants.projectionLag);
 
-  const feeds = new NotifiedTenants({ tenants, ownership, activity: notes, idleMs: settings.tenantIdleMs });
-  shutdown.add('notified tenants', () => feeds.close());
+  const notified = new NotifiedTenants({ tenants, ownership, activity: notes, idleMs: settings.tenantIdleMs });
+  shutdown.add('notified tenants', () => notified.close());
 
   const data = new TenantData({ tenants, codeHost, snapshots, store, log, sink, logger });
   const failed = (error: unknown): void =>
     logger.warn({ err: error }, 'what a deleted tenant left could not be removed here');
   catalog.onChange(({ kind, id, value, previous }) => {
     if (kind !== 'tenant' || value !== undefined || previous === undefined) return;
-    feeds.forget(id);
+    notified.forget(id);
     budget.forget(id);
     // In the process that deletes it too: who had come in before its keys were gone may have opened it again, over topics that are no more.
     const removed = ownership.owns(id) ? data.removeRecords(previous) : data.removeHere(previous);
@@ -84,12 +84,12 @@ export async function openTenancy(
       value.incarnation === previous.incarnation
     )
       return;
-    feeds.forget(id);
+    notified.forget(id);
     data.removeHere(previous).catch(failed);
   });
   onSuspension(catalog, (tenant, suspended) => {
     const { tenantId, partitions } = tenant;
-    feeds.forget(tenantId);
+    notified.forget(tenantId);
     const done = suspended
       ? Promise.all([tenants.remove(tenantId, partitions), codeHost.dispose(tenantId)])
       : tenants.resume(tenantId);
@@ -103,7 +103,7 @@ export async function openTenancy(
     );
   });
   dropLeftOver(catalog, store).catch(failed);
-  return { tenants, feeds, activity, data, partitionsOf: (tenantId) => partitionsOf(catalog, tenantId) };
+  return { tenants, notified, activity, data, partitionsOf: (tenantId) => partitionsOf(catalog, tenantId) };
 }
 
 /** Copies of tenants that were deleted while this process was down, or ended before they were removed. */

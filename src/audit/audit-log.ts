@@ -112,7 +112,7 @@ export class AuditLog implements AuditTrail {
         // Nothing that was written before then began later.
         if (record.timestamp < from - CLOCKS_APART_MS) return { entries, next: undefined };
         const stored = parsed(record);
-        // A beginning whose end is in the log is told there.
+        // The record of a change's end has all of it: where that is in the log, the record of its beginning is passed over.
         if (stored === undefined || (stored.outcome === undefined && !this.#open.has(stored.id))) continue;
         const entry: AuditEntry = { ...stored, outcome: stored.outcome ?? 'unknown' };
         if (!isWanted(entry, filter)) continue;

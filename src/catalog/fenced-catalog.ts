@@ -198,7 +198,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     this.#sweepWhenDue();
   }
 
-  /** It counts for those who know the kind, and is for them to tombstone. */
+  /** Processes that know the kind fold the record, and tombstone it once it is superseded. */
   #passOver(kind: string): void {
     if (this.#unknownKinds.has(kind)) return;
     this.#unknownKinds.add(kind);

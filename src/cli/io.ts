@@ -85,8 +85,8 @@ export class CliError extends Error {
 }
 
 /** The service refused a request: asked again it would refuse it again. */
-export class RefusedError extends CliError {
-  override readonly name = 'RefusedError';
+export class CommandRefusedError extends CliError {
+  override readonly name = 'CommandRefusedError';
   /** Of the problem document. */
   readonly code: string;
 

@@ -16,7 +16,7 @@ import {
   type Received,
   type TransportOptions,
 } from '../../packages/client/src/index.js';
-import { CliError, RefusedError as RefusedCommand, type CliIo } from './io.js';
+import { CliError, CommandRefusedError, type CliIo } from './io.js';
 
 const TIMEOUT_MS = 30_000;
 /** What is folded over history, an upload or what is stored, may take as long as the service lets it. */
@@ -34,7 +34,10 @@ const REFUSED =
 const ADMIN_REFUSED =
   'refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with, or STATEFOLD_DATA_DIR to its data directory';
 
-/** A running service, as its owner and its tenants talk to it. Every failure is a CliError that says what to do. */
+/**
+ * A running service, as its owner and its tenants talk to it. What goes wrong with a request is a CliError that says what to do; but what
+ * `client` gives throws errors of the client package, and who reads the answer of `stream` meets what breaks off in it.
+ */
 export class Server {
   readonly url: string;
   readonly #settings: Settings;
@@ -59,7 +62,7 @@ export class Server {
     return this.#ask(method, path, { apiKey: this.#apiKey() }, body, REFUSED);
   }
 
-  /** With the API key of a tenant; its failures are those of clients. */
+  /** With the API key of a tenant. It throws the client package's errors: who lets one out of a command makes a CliError of it, as `#failure` does. */
   client(options: Pick<TransportOptions, 'parseJson'> = {}): StatefoldClient {
     return new StatefoldClient({ ...options, url: this.url, apiKey: this.#apiKey() });
   }
@@ -182,7 +185,9 @@ export class Server {
       return new CliError(
         `${this.url} is not a Statefold service: it answered ${status} to ${path.replace(/\?.*/s, '')}, and no reason. Say where the service is with --url or STATEFOLD_URL.`,
       );
-    return status < 500 && status !== 429 ? new RefusedCommand(problem.text, problem.code) : new CliError(problem.text);
+    return status < 500 && status !== 429
+      ? new CommandRefusedError(problem.text, problem.code)
+      : new CliError(problem.text);
   }
 
   #apiKey(): string {

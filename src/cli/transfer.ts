@@ -7,7 +7,7 @@ import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { interrupted } from './interrupted.js';
-import { CliError, RefusedError, type CliIo } from './io.js';
+import { CliError, CommandRefusedError, type CliIo } from './io.js';
 import type { CommandContext } from './context.js';
 import type { Fields, Server } from './server.js';
 
@@ -88,7 +88,7 @@ async function exportTo(
       try {
         await copyLines(server, written, output, { follow: true, stop });
       } catch (error) {
-        if (error instanceof RefusedError || isWriting(error)) throw error;
+        if (error instanceof CommandRefusedError || isWriting(error)) throw error;
       }
       // The stream has ended, or broke: it goes on behind what is written.
       await pause(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);

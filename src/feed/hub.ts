@@ -10,7 +10,7 @@ import type { TenantFeed, TenantFeeds } from './tenant-feeds.js';
 import { systemTimers, type Timers } from './timers.js';
 
 export interface FeedHubOptions {
-  readonly feeds: TenantFeeds;
+  readonly notified: TenantFeeds;
   readonly timers?: Timers;
 }
 
@@ -29,33 +29,33 @@ interface FollowedTenant {
  * tenant's feeds are here again.
  */
 export class FeedHub {
-  readonly #feeds: TenantFeeds;
+  readonly #notified: TenantFeeds;
   readonly #timers: Timers;
   readonly #followed = new Map<string, FollowedTenant>();
   #closed = false;
 
-  constructor({ feeds, timers = systemTimers }: FeedHubOptions) {
-    this.#feeds = feeds;
+  constructor({ notified, timers = systemTimers }: FeedHubOptions) {
+    this.#notified = notified;
     this.#timers = timers;
     // When what the former feeds had to tell on this turn is told.
-    feeds.onActivated((tenant) => queueMicrotask(() => this.#renewed(tenant)));
+    notified.onActivated((tenant) => queueMicrotask(() => this.#renewed(tenant)));
   }
 
   /** What pushes to `subscriber`, once it is started, what the source has from `options.from` on: history first, then live, in order, each once. */
   subscribe<T>(options: SubscriptionOptions<T>, subscriber: Subscriber<T>): Subscription {
     if (this.#closed) throw shuttingDown();
     const { tenantId } = options;
-    const feeds = this.#feeds;
+    const notified = this.#notified;
     const home: SubscriptionHome = {
       timers: this.#timers,
-      active: () => feeds.active(tenantId),
-      open: () => feeds.open(tenantId),
+      active: () => notified.active(tenantId),
+      open: () => notified.open(tenantId),
       forget: () => this.#forget(tenantId, subscription),
     };
     const subscription = new FeedSubscription(options, subscriber, home);
     let tenant = this.#followed.get(tenantId);
     if (tenant === undefined)
-      this.#followed.set(tenantId, (tenant = { subscriptions: new Set(), release: feeds.keep(tenantId) }));
+      this.#followed.set(tenantId, (tenant = { subscriptions: new Set(), release: notified.keep(tenantId) }));
     tenant.subscriptions.add(subscription);
     return subscription;
   }
@@ -98,7 +98,7 @@ export class FeedHub {
 
   #renewed(tenant: TenantFeed): void {
     // Others may have taken their place on this turn, and be followed already: what they have is not all pushed.
-    if (this.#feeds.active(tenant.tenantId) !== tenant) return;
+    if (this.#notified.active(tenant.tenantId) !== tenant) return;
     for (const one of this.#of(tenant.tenantId)) one.renewed(tenant);
   }
 

@@ -19,7 +19,7 @@ import { StreamServer } from './websocket/stream-server.js';
 
 export interface ChannelsOptions {
   readonly hub: FeedHub;
-  readonly feeds: TenantFeeds;
+  readonly notified: TenantFeeds;
   readonly catalog: Pick<Catalog, 'caughtUp' | 'onChange'>;
   readonly admission: Pick<Admission, 'admit' | 'authenticator' | 'connections'> &
     Partial<Pick<Admission, 'memory' | 'dues'>>;
@@ -45,14 +45,14 @@ export class Channels {
   readonly description = readFileSync(join(findProjectRoot(), 'schemas', 'asyncapi.json'));
   readonly #drainMs: number | undefined;
 
-  constructor({ admission, onConnections, drainMs, ...feeds }: ChannelsOptions) {
+  constructor({ admission, onConnections, drainMs, ...shared }: ChannelsOptions) {
     const options = {
-      ...feeds,
+      ...shared,
       quota: admission.connections,
       memory: new StreamsMemory(admission.memory?.budget),
       authenticator: admission.authenticator,
       authenticate: (request: IncomingMessage, scope: RequiredScope) => admission.admit(request, scope),
-      refusals: new Refusals(feeds.logger, admission.dues),
+      refusals: new Refusals(shared.logger, admission.dues),
     };
     this.polling = new Polling(options);
     this.waits = new PositionWaits(options);

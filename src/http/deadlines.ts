@@ -121,7 +121,8 @@ const faults = (of: Faults, deadlines: Deadlines): Faults => ({
 
 /**
  * The tenants, answering in time: also while a log that is away keeps them waiting, or one of them is long in being restored.
- * Every promise of a role has a deadline. Feeds have none: whoever follows them waits as long as there is nothing new.
+ * Promises of the roles have a deadline, but for imports, snapshots and waits for a place. Feeds have none: whoever follows them waits
+ * as long as there is nothing new.
  */
 export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines): Tenants & AggregateHomes {
   const timedHome = once((of: AggregateHome) => home(of, deadlines));

@@ -11,7 +11,7 @@ import type { Call } from './route.js';
 
 export interface PollingOptions {
   readonly hub: FeedHub;
-  readonly feeds: TenantFeeds;
+  readonly notified: TenantFeeds;
   readonly quota: ConcurrencyQuota;
   /** Asked again after a wait: the key may be in force no more. */
   readonly authenticator: Pick<Authenticator, 'authenticate'>;
@@ -44,11 +44,11 @@ export class Polling {
     { followed, after, limit }: PollQuery<T>,
     waitSeconds: number,
   ): Promise<void> {
-    const { hub, feeds, quota, authenticator } = this.#options;
+    const { hub, notified, quota, authenticator } = this.#options;
     const { request, response, tenantId } = call;
     const { source, wanted } = followed;
     followed.guard(tenantId);
-    const feed = source.of(await feeds.open(tenantId));
+    const feed = source.of(await notified.open(tenantId));
     // What was answered elsewhere is in this answer too.
     await feed.caughtUp();
     const memory = memoryOf(request);

@@ -35,7 +35,7 @@ export interface WaitQuery {
 
 export interface PositionWaitsOptions {
   readonly hub: FeedHub;
-  readonly feeds: TenantFeeds;
+  readonly notified: TenantFeeds;
   readonly quota: ConcurrencyQuota;
   readonly timers?: Timers;
 }
@@ -80,7 +80,7 @@ export class PositionWaits {
     });
     if (included) return;
     const live = projections.life(projectionId).live !== undefined;
-    const { events } = await this.#options.feeds.open(call.tenantId);
+    const { events } = await this.#options.notified.open(call.tenantId);
     throw live
       ? notCaughtUp('the projection', waitFor, seconds, await events.lastBefore(projections.reached))
       : notCaughtUp('the projection, which is not live yet,', waitFor, seconds, 0);
@@ -97,8 +97,8 @@ export class PositionWaits {
     signal: AbortSignal,
     waitMs: number,
   ): Promise<boolean> {
-    const { hub, feeds, quota } = this.#options;
-    const { events } = await feeds.open(tenantId);
+    const { hub, notified, quota } = this.#options;
+    const { events } = await notified.open(tenantId);
     await events.caughtUp();
     if ((await events.latest()) >= position) return true;
     const polled = await poll(hub, {
@@ -119,7 +119,7 @@ export class PositionWaits {
   }
 
   async #latest(tenantId: string): Promise<number> {
-    return (await this.#options.feeds.open(tenantId)).events.latest();
+    return (await this.#options.notified.open(tenantId)).events.latest();
   }
 
   /** A signal that aborts with the other one, or when the time is up; it counts among the tenant's connections until it is done. */

@@ -215,7 +215,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return drafts;
   }
 
-  dropped({ value }: ChangesBody): void {
+  trimmed({ value }: ChangesBody): void {
     this.#anchorAnew();
     this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
   }

@@ -43,7 +43,7 @@ export function* portionsOf(
       [first, bytes] = [i, 0];
     }
     if (large && mayBe(input)) {
-      yield* partsOf(values.slice(i, end), bounds);
+      yield* portionsOfInput(values.slice(i, end), bounds);
       [first, bytes] = [end, 0];
     } else bytes += own;
     i = end;
@@ -51,8 +51,8 @@ export function* portionsOf(
   if (first < values.length) yield { values: values.slice(first) };
 }
 
-/** Changes of one input, of which these are the last ones. */
-export function* partsOf(values: readonly ChangeValue[], bounds: PortionBounds): Generator<Portion> {
+/** The changes of one input in parts; the last of `values` is the last of the input. */
+export function* portionsOfInput(values: readonly ChangeValue[], bounds: PortionBounds): Generator<Portion> {
   let part: ChangeValue[] = [];
   let bytes = 0;
   for (const [i, value] of values.entries()) {

@@ -15,7 +15,7 @@ import { inSlices, nextTurn } from '../core/slices.js';
 import { BatchSize } from './batch-size.js';
 import { logHas } from './log-has.js';
 import { PartedInput } from './parted-input.js';
-import { partsOf, portionsOf, PRODUCE, type Portion, type PortionBounds } from './portions.js';
+import { portionsOf, portionsOfInput, PRODUCE, type Portion, type PortionBounds } from './portions.js';
 import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive, TellingSwap } from './projection-swap.js';
@@ -288,7 +288,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const { told, fresh } = await input.rest(() => this.#steps.closed);
     if (this.#steps.closed) return;
     if (told.length > 0) return this.#writeBehind(told, fresh, upTo, commit);
-    if (fresh.length > 0) return this.#writePortions(partsOf(fresh, this.#bounds), upTo, [commit]);
+    if (fresh.length > 0) return this.#writePortions(portionsOfInput(fresh, this.#bounds), upTo, [commit]);
     changes.passed(commit.offset);
     this.#options.cursor.moveTo(upTo);
     this.#setHalf(false);
@@ -298,7 +298,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   #writeBehind(told: readonly Change[], fresh: readonly ChangeValue[], upTo: number, commit: StoredCommit): void {
     const flight = this.#fly(upTo, [commit]);
     for (const change of told) flight.made.push(this.#madeOf(commit.offset, change));
-    const parts = [...partsOf(fresh, this.#bounds)];
+    const parts = [...portionsOfInput(fresh, this.#bounds)];
     let open = parts.length;
     const done = (): void => {
       if (open > 0) return;

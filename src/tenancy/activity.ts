@@ -21,19 +21,19 @@ export interface ActivityOptions {
 /** Notes of what is active in the cluster, as those take them who only write some, or look. */
 export interface ActivityNotes {
   note(slotKey: string, note: Note): void;
-  /** Tenants that are active somewhere, as far as is known. */
-  tenants(): readonly string[];
+  /** Slot keys of what is active somewhere, as far as is known. */
+  keys(): readonly string[];
 }
 
 /** Of a process that shares its log with no other. */
-export const NO_ACTIVITY: ActivityNotes = { note: () => undefined, tenants: () => [] };
+export const NO_ACTIVITY: ActivityNotes = { note: () => undefined, keys: () => [] };
 
 /** What this process notes again and again, and who is told of the others' notes. */
 export interface ActivityFollowing {
-  /** The tenants that are active in this process. */
-  readonly active: { readonly activeIds: readonly string[] };
+  /** What is active in this process, by slot keys. */
+  readonly active: { readonly activeKeys: readonly string[] };
   /** Tenants of other processes whose changes are awaited here. */
-  readonly feeds: { readonly wanted: readonly string[] };
+  readonly notified: { readonly wanted: readonly string[] };
   /** A tenant became active somewhere, or is wanted (still). */
   readonly listener: { consider(slotKey: string): void };
 }
@@ -76,14 +76,13 @@ export class Activity implements ActivityNotes {
   follow(following: ActivityFollowing): void {
     this.#following = following;
     this.#repeater = setInterval(() => {
-      for (const slotKey of following.feeds.wanted) this.note(slotKey, 'wanted');
-      for (const slotKey of following.active.activeIds) this.note(slotKey, 'active');
+      for (const slotKey of following.notified.wanted) this.note(slotKey, 'wanted');
+      for (const slotKey of following.active.activeKeys) this.note(slotKey, 'active');
     }, REPEAT_MS).unref();
     void this.#follow();
   }
 
-  /** Tenants that are active somewhere, as far as is known. */
-  tenants(): readonly string[] {
+  keys(): readonly string[] {
     const since = Date.now() - 2 * REPEAT_MS;
     return [...this.#noted].filter(([, at]) => at >= since).map(([slotKey]) => slotKey);
   }

@@ -5,18 +5,18 @@ import type { Logger } from '../core/logger.js';
 export interface AssignmentOptions {
   readonly ownership: Ownership;
   readonly tenants: {
-    readonly activeIds: readonly string[];
-    readonly standbyIds: readonly string[];
+    readonly activeKeys: readonly string[];
+    readonly standbyKeys: readonly string[];
     open(slotKey: string): Promise<unknown>;
     standBy(slotKey: string): Promise<void>;
     passivate(slotKey: string): Promise<void>;
     onStopped(listener: (slotKey: string) => void): void;
   };
-  /** Tenants that are active somewhere in the cluster. */
-  readonly activity: { tenants(): readonly string[] };
+  /** Slot keys of what is active somewhere in the cluster. */
+  readonly activity: { keys(): readonly string[] };
   readonly standbys: boolean;
   /** Tenants whose changes are wanted here, whoever owns them. */
-  readonly feeds: {
+  readonly notified: {
     readonly wanted: readonly string[];
     wants(slotKey: string): boolean;
     onUnwanted(listener: (slotKey: string) => void): void;
@@ -42,16 +42,16 @@ export class Assignment {
     this.#options = options;
     options.ownership.onChange(() => this.reassign());
     options.tenants.onStopped((slotKey) => this.#again(slotKey));
-    options.feeds.onUnwanted((slotKey) => this.consider(slotKey));
+    options.notified.onUnwanted((slotKey) => this.consider(slotKey));
   }
 
   reassign(): void {
     if (this.#closed) return;
-    const { tenants, activity, ownership, feeds, onReassigned } = this.#options;
-    for (const slotKey of tenants.activeIds) if (!ownership.owns(slotKey)) this.consider(slotKey);
-    for (const slotKey of tenants.standbyIds) this.consider(slotKey);
-    for (const slotKey of activity.tenants()) this.consider(slotKey);
-    for (const slotKey of feeds.wanted) this.consider(slotKey);
+    const { tenants, activity, ownership, notified, onReassigned } = this.#options;
+    for (const slotKey of tenants.activeKeys) if (!ownership.owns(slotKey)) this.consider(slotKey);
+    for (const slotKey of tenants.standbyKeys) this.consider(slotKey);
+    for (const slotKey of activity.keys()) this.consider(slotKey);
+    for (const slotKey of notified.wanted) this.consider(slotKey);
     onReassigned();
   }
 
@@ -82,15 +82,15 @@ export class Assignment {
   }
 
   async #align(slotKey: string): Promise<void> {
-    const { tenants, ownership, standbys, feeds } = this.#options;
+    const { tenants, ownership, standbys, notified } = this.#options;
     const owner = ownership.ownerOf(slotKey);
     if (this.#closed || owner === undefined) return;
     if (owner === 'self') {
       await tenants.open(slotKey);
       return;
     }
-    if (tenants.activeIds.includes(slotKey)) await tenants.passivate(slotKey);
-    if ((standbys && ownership.standsBy(slotKey)) || feeds.wants(slotKey)) await tenants.standBy(slotKey);
+    if (tenants.activeKeys.includes(slotKey)) await tenants.passivate(slotKey);
+    if ((standbys && ownership.standsBy(slotKey)) || notified.wants(slotKey)) await tenants.standBy(slotKey);
     else await tenants.passivate(slotKey);
   }
 
@@ -101,12 +101,12 @@ export class Assignment {
 
   /** Its changes are awaited here, and there is nothing that they would come from. */
   #isMissed(slotKey: string): boolean {
-    const { tenants, feeds } = this.#options;
+    const { tenants, notified } = this.#options;
     return (
       !this.#closed &&
-      feeds.wants(slotKey) &&
-      !tenants.activeIds.includes(slotKey) &&
-      !tenants.standbyIds.includes(slotKey)
+      notified.wants(slotKey) &&
+      !tenants.activeKeys.includes(slotKey) &&
+      !tenants.standbyKeys.includes(slotKey)
     );
   }
 

@@ -89,10 +89,10 @@ export class NotifiedTenants implements TenantFeeds {
     this.#unwanted = listener;
   }
 
-  /** Its changes are to be here, whoever owns the tenant. */
-  wants(tenantId: string): boolean {
+  /** The tenant's changes are to be here, whoever owns it. False for the slot key of a further partition, which has no changes. */
+  wants(slotKey: string): boolean {
     return (
-      this.#options.ownership.notifierOf(tenantId) === 'self' && (this.#asked.has(tenantId) || this.#kept.has(tenantId))
+      this.#options.ownership.notifierOf(slotKey) === 'self' && (this.#asked.has(slotKey) || this.#kept.has(slotKey))
     );
   }
 

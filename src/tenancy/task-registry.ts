@@ -38,13 +38,13 @@ export interface Opening {
  *               ▲                    ├──► out of the registry, and its section is another's when the task is closed
  *   standBy ──► FOLLOWING ──► STANDBY ┘   (a removal does so from OPENING and FOLLOWING too)
  */
-type Role = 'OPENING' | 'ACTIVE' | 'FOLLOWING' | 'STANDBY';
+type Stage = 'OPENING' | 'ACTIVE' | 'FOLLOWING' | 'STANDBY';
 
 /** What is here under one slot key. */
-interface Place<T> {
+interface Entry<T> {
   readonly key: string;
   readonly section: string;
-  role: Role;
+  stage: Stage;
   /** Undefined until it is made. */
   task: T | undefined;
   /** Of one that is being opened: resolves when it serves, or follows. */
@@ -62,7 +62,7 @@ const BROKEN_MS = 1000;
 /** Tasks of this process by their slot keys: opened on first use, closed when idle or when they are another's; and standbys of others'. */
 export class TaskRegistry<T extends Activation> {
   readonly #options: TaskRegistryOptions<T>;
-  readonly #places = new Map<string, Place<T>>();
+  readonly #entries = new Map<string, Entry<T>>();
   /** By section: what was here, until it is closed. */
   readonly #closing = new Map<string, Promise<void>>();
   readonly #deposed = new Map<string, number>();
@@ -75,22 +75,22 @@ export class TaskRegistry<T extends Activation> {
 
   constructor(options: TaskRegistryOptions<T>) {
     this.#options = options;
-    // Before the assignment, which listens too and opens what is new here, is told: it is made of this registry.
+    // `Assignment`, which is made of this registry, registers its listener later: so what that opens is not refused as deposed.
     options.ownership.onChange(() => this.#deposed.clear());
     this.#sweeper = setInterval(() => this.#passivate(), Math.max(1000, options.idleMs / 4)).unref();
   }
 
   active(key: string): T | undefined {
-    const place = this.#places.get(key);
-    if (place?.role !== 'ACTIVE') return undefined;
-    place.usedAt = performance.now();
-    return place.task;
+    const entry = this.#entries.get(key);
+    if (entry?.stage !== 'ACTIVE') return undefined;
+    entry.usedAt = performance.now();
+    return entry.task;
   }
 
   /** The standby of what another process owns, while it follows. */
   standby(key: string): T | undefined {
-    const place = this.#places.get(key);
-    return place?.role === 'STANDBY' ? place.task : undefined;
+    const entry = this.#entries.get(key);
+    return entry?.stage === 'STANDBY' ? entry.task : undefined;
   }
 
   get tasks(): readonly T[] {
@@ -106,11 +106,11 @@ export class TaskRegistry<T extends Activation> {
     return this.#of('ACTIVE').length;
   }
 
-  get activeIds(): readonly string[] {
+  get activeKeys(): readonly string[] {
     return this.#of('ACTIVE').map(({ key }) => key);
   }
 
-  get standbyIds(): readonly string[] {
+  get standbyKeys(): readonly string[] {
     return this.#of('STANDBY').map(({ key }) => key);
   }
 
@@ -129,35 +129,35 @@ export class TaskRegistry<T extends Activation> {
     const broken = this.#broken.get(key);
     if (broken !== undefined && broken.at > performance.now() - BROKEN_MS) return Promise.reject(broken.refusal);
     this.#broken.delete(key);
-    const before = this.#places.get(key);
-    if (before?.role === 'OPENING') return before.ready;
-    return this.#enter(key, 'OPENING', (place) => this.#open(place, before));
+    const before = this.#entries.get(key);
+    if (before?.stage === 'OPENING') return before.ready;
+    return this.#enter(key, 'OPENING', (entry) => this.#open(entry, before));
   }
 
-  async #open(place: Place<T>, before: Place<T> | undefined): Promise<T> {
-    const { key } = place;
+  async #open(entry: Entry<T>, before: Entry<T> | undefined): Promise<T> {
+    const { key } = entry;
     const began = performance.now();
     // One that followed is promoted. One that could not follow has said why.
     const standby = await before?.ready.catch(() => undefined);
-    const task = await this.#made(place, standby);
+    const task = await this.#made(entry, standby);
     try {
-      if (place.ended) throw new NotOwnerError();
+      if (entry.ended) throw new NotOwnerError();
       if (standby === undefined) await task.open();
       else await task.promote();
-      if (place.ended) throw new NotOwnerError();
+      if (entry.ended) throw new NotOwnerError();
     } catch (error) {
-      if (!(error instanceof NotOwnerError) && !place.ended)
+      if (!(error instanceof NotOwnerError) && !entry.ended)
         this.#options.logger.error({ err: error, slotKey: key }, 'a tenant could not be restored');
       await task.close();
       if (error instanceof StatefoldError) throw error;
       const refusal = new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', {
         cause: error,
       });
-      if (error instanceof InvariantError && !place.ended) this.#broken.set(key, { at: performance.now(), refusal });
+      if (error instanceof InvariantError && !entry.ended) this.#broken.set(key, { at: performance.now(), refusal });
       throw refusal;
     }
-    place.role = 'ACTIVE';
-    place.usedAt = performance.now();
+    entry.stage = 'ACTIVE';
+    entry.usedAt = performance.now();
     this.#options.onOpened?.(task, { promoted: standby !== undefined, tookMs: performance.now() - began });
     for (const listener of this.#listeners) listener(task);
     const owner = this.#options.ownership.ownerOf(key);
@@ -167,64 +167,64 @@ export class TaskRegistry<T extends Activation> {
 
   /** Keeps a copy of what another process owns that is ready to be taken over. Resolves when there is one, or when it could not be had. */
   async standBy(key: string): Promise<void> {
-    const present = this.#places.get(key);
-    if (this.#closed || (present !== undefined && present.role !== 'FOLLOWING')) return;
+    const present = this.#entries.get(key);
+    if (this.#closed || (present !== undefined && present.stage !== 'FOLLOWING')) return;
     if (this.#options.refuses?.(key) !== undefined) return;
-    const { ready } = present ?? { ready: this.#enter(key, 'FOLLOWING', (place) => this.#follow(place)) };
+    const { ready } = present ?? { ready: this.#enter(key, 'FOLLOWING', (entry) => this.#follow(entry)) };
     await ready.catch((error: unknown) => {
       if (error instanceof StatefoldError && error.code === 'NOT_FOUND') throw error;
     });
   }
 
-  async #follow(place: Place<T>): Promise<T> {
-    const task = await this.#made(place);
+  async #follow(entry: Entry<T>): Promise<T> {
+    const task = await this.#made(entry);
     try {
       await task.open({ standby: true });
-      if (this.#closed || place.ended) throw new NotOwnerError();
+      if (this.#closed || entry.ended) throw new NotOwnerError();
     } catch (error) {
-      if (!place.ended)
-        this.#options.logger.warn({ err: error, slotKey: place.key }, 'no standby of the tenant is kept');
+      if (!entry.ended)
+        this.#options.logger.warn({ err: error, slotKey: entry.key }, 'no standby of the tenant is kept');
       await task.close();
       throw error;
     }
-    // Who opens it meanwhile has put a place of its own there, and goes on with the task.
-    if (place.role === 'FOLLOWING') place.role = 'STANDBY';
-    if (this.#places.get(place.key) === place) for (const listener of this.#standbyListeners) listener(task);
+    // Who opens it meanwhile has put an entry of its own there, and goes on with the task.
+    if (entry.stage === 'FOLLOWING') entry.stage = 'STANDBY';
+    if (this.#entries.get(entry.key) === entry) for (const listener of this.#standbyListeners) listener(task);
     return task;
   }
 
-  /** Puts a place there whose task is made by `fill`; where that fails, there is none. */
-  #enter(key: string, role: Role, fill: (place: Place<T>) => Promise<T>): Promise<T> {
+  /** Puts an entry there whose task is made by `fill`; where that fails, there is none. */
+  #enter(key: string, stage: Stage, fill: (entry: Entry<T>) => Promise<T>): Promise<T> {
     const section = this.#options.sectionOf === undefined ? key : this.#options.sectionOf(key);
     if (section === undefined) return Promise.reject(noTenant(key));
-    const place: Place<T> = {
-      ...{ key, section, role, task: undefined, ended: false, usedAt: performance.now() },
+    const entry: Entry<T> = {
+      ...{ key, section, stage, task: undefined, ended: false, usedAt: performance.now() },
       ready: new Promise<T>(() => undefined),
     };
-    this.#places.set(key, place);
-    place.ready = fill(place).catch((error: unknown) => {
-      if (this.#places.get(key) === place) this.#places.delete(key);
+    this.#entries.set(key, entry);
+    entry.ready = fill(entry).catch((error: unknown) => {
+      if (this.#entries.get(key) === entry) this.#entries.delete(key);
       throw error;
     });
-    place.ready.catch(() => undefined);
-    return place.ready;
+    entry.ready.catch(() => undefined);
+    return entry.ready;
   }
 
-  /** The task of the place: `standby`, or a new one once the section is free. */
-  async #made(place: Place<T>, standby?: T): Promise<T> {
-    const { key, section } = place;
+  /** The task of the entry: `standby`, or a new one once the section is free. */
+  async #made(entry: Entry<T>, standby?: T): Promise<T> {
+    const { key, section } = entry;
     let task = standby;
     if (task === undefined) {
-      // Whoever ended the place waits for what is asked here.
-      if (place.ended) throw new NotOwnerError();
+      // Whoever ended the entry waits for what is asked here.
+      if (entry.ended) throw new NotOwnerError();
       await this.#closing.get(section);
-      if (place.ended) throw new NotOwnerError();
+      if (entry.ended) throw new NotOwnerError();
       await this.#options.prepare?.(section);
-      if (place.ended) throw new NotOwnerError();
+      if (entry.ended) throw new NotOwnerError();
       task = this.#options.create(key, (error) => this.#stopped(key, task, error));
       if (task === undefined) throw noTenant(key);
     }
-    place.task = task;
+    entry.task = task;
     return task;
   }
 
@@ -243,25 +243,25 @@ export class TaskRegistry<T extends Activation> {
    */
   async remove(key: string): Promise<void> {
     this.#broken.delete(key);
-    const place = this.#places.get(key);
-    if (place !== undefined) await this.#end(place);
+    const entry = this.#entries.get(key);
+    if (entry !== undefined) await this.#end(entry);
   }
 
   /** Closes what is used no more, or another's. */
   async passivate(key: string): Promise<void> {
-    const place = this.#places.get(key);
-    if (place?.role === 'ACTIVE' || place?.role === 'STANDBY') return this.#end(place);
-    const section = place?.section ?? (this.#options.sectionOf === undefined ? key : this.#options.sectionOf(key));
+    const entry = this.#entries.get(key);
+    if (entry?.stage === 'ACTIVE' || entry?.stage === 'STANDBY') return this.#end(entry);
+    const section = entry?.section ?? (this.#options.sectionOf === undefined ? key : this.#options.sectionOf(key));
     await this.#closing.get(section ?? key);
   }
 
   /** The one way out of the registry. */
-  #end(place: Place<T>): Promise<void> {
-    const { key, section, role, task, ready } = place;
-    if (place.ended) return this.#closing.get(section) ?? Promise.resolve();
-    place.ended = true;
-    if (this.#places.get(key) === place) this.#places.delete(key);
-    if (role === 'ACTIVE' && task !== undefined) this.#options.onClosed?.(task);
+  #end(entry: Entry<T>): Promise<void> {
+    const { key, section, stage, task, ready } = entry;
+    if (entry.ended) return this.#closing.get(section) ?? Promise.resolve();
+    entry.ended = true;
+    if (this.#entries.get(key) === entry) this.#entries.delete(key);
+    if (stage === 'ACTIVE' && task !== undefined) this.#options.onClosed?.(task);
     // What has no task yet makes none any more.
     const closed = task === undefined ? ready.then(() => undefined) : task.close();
     const closing = Promise.all([this.#closing.get(section), closed.catch(() => undefined)]).then(() => {
@@ -274,25 +274,25 @@ export class TaskRegistry<T extends Activation> {
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#sweeper);
-    await Promise.allSettled([...this.#places.values()].map(({ ready }) => ready));
-    await Promise.allSettled([...this.#places.values()].map((place) => this.#end(place)));
+    await Promise.allSettled([...this.#entries.values()].map(({ ready }) => ready));
+    await Promise.allSettled([...this.#entries.values()].map((entry) => this.#end(entry)));
     await Promise.allSettled(this.#closing.values());
   }
 
   #stopped(key: string, task: T | undefined, error: Error): void {
-    const place = this.#places.get(key);
+    const entry = this.#entries.get(key);
     const deposed = error instanceof NotOwnerError;
     if (deposed) this.#deposed.set(key, performance.now());
-    const held = place !== undefined && place.task === task && (place.role === 'ACTIVE' || place.role === 'STANDBY');
+    const held = entry !== undefined && entry.task === task && (entry.stage === 'ACTIVE' || entry.stage === 'STANDBY');
     if (deposed) this.#options.logger.info({ slotKey: key }, 'another process has claimed the tenant');
     else if (held)
       this.#options.logger.error({ err: error, slotKey: key }, 'a tenant stopped; it is restored at its next use');
-    if (held) void this.#end(place);
+    if (held) void this.#end(entry);
     this.#options.onStopped?.(key);
   }
 
-  #of(role: Role): Place<T>[] {
-    return [...this.#places.values()].filter((place) => place.role === role);
+  #of(stage: Stage): Entry<T>[] {
+    return [...this.#entries.values()].filter((entry) => entry.stage === stage);
   }
 
   #passivate(): void {

@@ -41,8 +41,8 @@ export interface TenantRegistryOptions extends Omit<TaskRegistryOptions<TenantTa
 
 /** Tasks by their slot keys, of tenants and of partitions: what an assignment of slots brings in line. */
 export interface SlotTasks {
-  readonly activeIds: readonly string[];
-  readonly standbyIds: readonly string[];
+  readonly activeKeys: readonly string[];
+  readonly standbyKeys: readonly string[];
   open(key: string): Promise<unknown>;
   standBy(key: string): Promise<void>;
   passivate(key: string): Promise<void>;
@@ -228,11 +228,11 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     const of = (key: string): TaskRegistry<TenantTask> | TaskRegistry<PartitionTask> =>
       key.includes('/') ? partitions : tenants;
     return {
-      get activeIds() {
-        return [...tenants.activeIds, ...partitions.activeIds];
+      get activeKeys() {
+        return [...tenants.activeKeys, ...partitions.activeKeys];
       },
-      get standbyIds() {
-        return [...tenants.standbyIds, ...partitions.standbyIds];
+      get standbyKeys() {
+        return [...tenants.standbyKeys, ...partitions.standbyKeys];
       },
       onStopped: (listener) => void this.#stopListeners.push(listener),
       open: (key) => of(key).open(key),
@@ -275,7 +275,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     if (elsewhere === undefined) return false;
     for (let partition = 1; partition < this.partitionsOf(tenantId); partition++) {
       const key = partitionKey(tenantId, partition);
-      if (!this.#partitions.activeIds.includes(key) && elsewhere(key)) return true;
+      if (!this.#partitions.activeKeys.includes(key) && elsewhere(key)) return true;
     }
     return false;
   }

@@ -14,7 +14,7 @@ import { messagesOf, type Message } from './webhook-message.js';
 
 export interface EndpointOperationsOptions {
   readonly deliverer: Pick<WebhookDeliverer, 'running' | 'status' | 'sendNow'>;
-  readonly feeds: Pick<TenantFeeds, 'open'>;
+  readonly notified: Pick<TenantFeeds, 'open'>;
   readonly store: CursorStore;
   readonly attempts: AttemptStore;
   readonly clock: Clock;
@@ -140,7 +140,7 @@ export class EndpointOperations {
         { errors: [{ pointer: '/from', message: `must be at most ${end - 1}` }] },
       );
     const range = { from, to: Math.min(to ?? end - 1, end - 1) };
-    const tenant = await this.#options.feeds.open(endpoint.tenantId);
+    const tenant = await this.#options.notified.open(endpoint.tenantId);
     await messagesOf(endpoint.source).source.of(tenant).read(from, { items: 1 });
     await this.#begin(endpoint, range);
     return range;

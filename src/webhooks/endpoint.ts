@@ -7,7 +7,7 @@ import type { FeedHub } from '../feed/hub.js';
 import type { Timers } from '../feed/timers.js';
 import { DeliveryWindow, type WindowCheckpoint } from './delivery-window.js';
 import type { Filtered } from './endpoint-filter.js';
-import type { FairSlots } from './fair-slots.js';
+import type { FairPermits } from './fair-permits.js';
 import { Lane, type LaneHome } from './lane.js';
 import { longestDelay, MAX_RETRY_AFTER_MS, retryDelay } from './retry-schedule.js';
 import type { AttemptOutcome } from './webhook-client.js';
@@ -41,8 +41,8 @@ export interface EndpointContext {
   /** What is taken and not delivered is held of it. */
   readonly budget: MemoryBudget;
   /** Slots for endpoints that answer, and those apart for the ones that fail, so that these can't hold up the others. */
-  readonly slots: FairSlots;
-  readonly probationSlots: FairSlots;
+  readonly permits: FairPermits;
+  readonly probationPermits: FairPermits;
   /** The feeds of the tenant, when what others saved of its endpoints is known too. */
   open(tenantId: string): Promise<TenantFeed>;
   /** One attempt; never rejects. Undefined: the catalog has no such endpoint now, or it is not to be sent to. */
@@ -125,7 +125,7 @@ export class Endpoint<T> implements EndpointIdentity {
   #stopping: Promise<void> | undefined;
   /** Told when it has begun, or is stopped. */
   readonly #waiters: (() => void)[] = [];
-  /** Messages that wait for a slot, and how to withdraw them. */
+  /** Messages that wait for a permit, and how to withdraw them. */
   readonly #queued = new Map<Message, () => void>();
   readonly #abort = new AbortController();
   readonly #running = new Set<Promise<void>>();
@@ -386,15 +386,15 @@ export class Endpoint<T> implements EndpointIdentity {
   }
 
   #enqueue(lane: Lane<T>, message: Message): void {
-    const slots = this.#failing ? this.context.probationSlots : this.context.slots;
+    const permits = this.#failing ? this.context.probationPermits : this.context.permits;
     this.#active++;
     let started = false;
-    const withdraw = slots.acquire(this.tenantId, () => {
+    const withdraw = permits.acquire(this.tenantId, () => {
       started = true;
       this.#queued.delete(message);
       const run = this.#deliver(lane, message).finally(() => {
         this.#running.delete(run);
-        slots.release(this.tenantId);
+        permits.release(this.tenantId);
         this.#active--;
         this.#pump();
         this.#resume();

@@ -27,7 +27,7 @@ export interface EndpointsOptions {
   /** The last sequence of a tenant's changes; rejects where this process does not serve the tenant. */
   readonly lastSequence: (tenantId: string) => Promise<number>;
   /** The feeds that endpoints follow; rejects where this process does not notify of the tenant. */
-  readonly feeds: Pick<TenantFeeds, 'open'>;
+  readonly notified: Pick<TenantFeeds, 'open'>;
   /** Most endpoints of a tenant; those of uploads are counted, and not refused. */
   readonly most: number;
   readonly clock: Clock;
@@ -229,11 +229,11 @@ export class Endpoints {
   }
 
   async #create(tenantId: string, projectionId: string | undefined, asked: NewEndpoint): Promise<EndpointWithUrl> {
-    const { catalog, checkUrl, clock, feeds } = this.#options;
+    const { catalog, checkUrl, clock, notified } = this.#options;
     const { url, source, isolateSecret: isolated = false, headers = {}, from = 'now' } = asked;
     await checkUrl(url);
     if (!isolated) await this.#sharedSecret(tenantId);
-    const since = from === 'start' ? undefined : await this.#lastOf(await feeds.open(tenantId), source);
+    const since = from === 'start' ? undefined : await this.#lastOf(await notified.open(tenantId), source);
     const endpointId = uuidv7(clock.now());
     const { description, keys, ratePerSecond } = asked;
     const endpoint: EndpointWithUrl = {

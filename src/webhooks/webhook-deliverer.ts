@@ -31,7 +31,7 @@ import {
 } from './endpoint.js';
 import { filterOf } from './endpoint-filter.js';
 import { ownHeadersOf, secretsOf, type Endpoints } from './endpoints.js';
-import { FairSlots } from './fair-slots.js';
+import { FairPermits } from './fair-permits.js';
 import { besideOurs } from './own-headers.js';
 import { RETRY_DELAYS_MS } from './retry-schedule.js';
 import { WebhookClient, type AttemptOutcome } from './webhook-client.js';
@@ -39,7 +39,7 @@ import { messagesOf, webhookHeaders, type Message } from './webhook-message.js';
 
 export interface WebhookDelivererOptions {
   readonly hub: FeedHub;
-  readonly tenants: TenantFeeds;
+  readonly notified: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'list' | 'onChange'>;
   readonly endpoints: Pick<Endpoints, 'disable'>;
   readonly store: CursorStore;
@@ -117,7 +117,7 @@ export class WebhookDeliverer {
   #closed = false;
 
   constructor(private readonly options: WebhookDelivererOptions) {
-    const { hub, store, tenants, logger, allowPrivate, timeoutMs, resolve } = options;
+    const { hub, store, notified, logger, allowPrivate, timeoutMs, resolve } = options;
     const clock = options.clock ?? systemClock;
     this.#clock = clock;
     this.#client = new WebhookClient({
@@ -136,10 +136,10 @@ export class WebhookDeliverer {
       wallClock: () => clock.now(),
       limits,
       budget: options.budget ?? UNBOUNDED,
-      slots: new FairSlots(limits.concurrencyOfAll, limits.concurrencyOfTenant),
-      probationSlots: new FairSlots(limits.probesOfAll, limits.probesOfTenant),
+      permits: new FairPermits(limits.concurrencyOfAll, limits.concurrencyOfTenant),
+      probationPermits: new FairPermits(limits.probesOfAll, limits.probesOfTenant),
       open: async (tenantId) => {
-        const tenant = await tenants.open(tenantId);
+        const tenant = await notified.open(tenantId);
         // When its feeds are here: who notified before has mostly saved its last. What it saves later only makes deliveries repeat.
         await store.caughtUp();
         return tenant;

@@ -52,8 +52,8 @@ catalog.addEndpoint('t1', 'p1', { url, isolated: true, secrets: rotateSecrets(se
 let delivered = 0;
 let block = (): void => undefined;
 const deliverer = new WebhookDeliverer({
-  hub: new FeedHub({ feeds: tenants }),
-  ...{ tenants, catalog, store, attempts },
+  hub: new FeedHub({ notified: tenants }),
+  ...{ notified: tenants, catalog, store, attempts },
   endpoints: { disable: () => Promise.reject(new Error('the receiver takes all')) },
   unseal: (sealed) => sealer.unseal(sealed),
   logger: silentLogger,

@@ -108,7 +108,8 @@ test('uploaded code is contained', { skip: noJail }, async (t) => {
       other.measure('between');
       assert.match(fault === undefined ? `state: ${state?.text}` : `fault: ${fault.message}`, pattern);
       // Its answer may have come before what it took was seen: it is stopped all the same, and not in the middle of the next one.
-      if (name === 'Mapped' || name === 'Shared') await until(() => STOPPED_FOR_MEMORY.test(service.output.slice(told)), 60_000);
+      if (name === 'Mapped' || name === 'Shared')
+        await until(() => STOPPED_FOR_MEMORY.test(service.output.slice(told)), 60_000);
       await goesOn();
     });
 

@@ -55,7 +55,7 @@ async function world(
   catalog.addProjection('t1', 'p1', { sse: true });
   catalog.addProjection('t2', 'foreign', { sse: true });
   const timers = new ManualTimers();
-  const hub = new FeedHub({ feeds: tenants, timers });
+  const hub = new FeedHub({ notified: tenants, timers });
   followDeletions(catalog, hub);
   const authenticator = new Authenticator(catalog);
   const authenticate: typeof authenticator.authenticate = (request, scope) =>
@@ -68,7 +68,7 @@ async function world(
   };
   const limits = { maxBufferedBytes: options.maxBufferedBytes ?? 1024 * 1024 };
   const logger = silentLogger;
-  const channels = new Channels({ hub, feeds: tenants, catalog, admission, timers, limits, logger, drainMs: 50 });
+  const channels = new Channels({ hub, notified: tenants, catalog, admission, timers, limits, logger, drainMs: 50 });
   const { polling, sockets: streams } = channels;
   const dependencies = { channels, catalog } as unknown as RouteDependencies;
   const routes: readonly Route[] = [...NOTIFICATIONS, ...(options.more ?? [])];

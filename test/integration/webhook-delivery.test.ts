@@ -83,21 +83,21 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
   const timers = new ManualTimers();
   const store = new MapCursorStore();
   const attempts = new MapAttemptStore();
-  const hub = new FeedHub({ feeds: tenants, timers });
+  const hub = new FeedHub({ notified: tenants, timers });
   followDeletions(catalog, hub);
   const endpoints = new Endpoints({
     catalog,
     sealer,
     checkUrl: () => Promise.resolve(),
     lastSequence: () => Promise.resolve(feed.lastSequence()),
-    feeds: tenants,
+    notified: tenants,
     most: 100,
     clock: systemClock,
   });
   const deliverer = (): WebhookDeliverer => {
     const one = new WebhookDeliverer({
       hub,
-      tenants,
+      notified: tenants,
       catalog,
       endpoints,
       store,

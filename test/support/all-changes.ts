@@ -26,7 +26,7 @@ const ALL_CHANGES: Source<Change> = {
 /** The hub of a process that has this tenant, and always the same feeds of it. */
 export const hubOf = (tenant: TenantFeed): FeedHub =>
   new FeedHub({
-    feeds: {
+    notified: {
       active: () => tenant,
       open: () => Promise.resolve(tenant),
       keep: () => () => undefined,

@@ -302,14 +302,14 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     standBy: (id: string) => registry.standBy(id),
     onFollowed: (listener: (feed: TenantFeed) => void) => registry.onFollowed(listener),
   };
-  const feeds = new NotifiedTenants({
+  const notified = new NotifiedTenants({
     tenants: { ...tenants, ...follows },
     ownership,
     activity: NO_ACTIVITY,
     idleMs: settings.tenantIdleMs,
   });
-  shutdown.add('notified tenants', () => feeds.close());
-  const hub = new FeedHub({ feeds });
+  shutdown.add('notified tenants', () => notified.close());
+  const hub = new FeedHub({ notified });
   shutdown.add('hub', () => hub.close());
   followDeletions(catalog, hub);
   const reassign = (): void => hub.reassign((tenantId) => ownership.notifiedElsewhere(tenantId));
@@ -317,8 +317,8 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     ? new Assignment({
         ownership,
         tenants: registry.slots,
-        feeds,
-        activity: { tenants: () => [] },
+        notified,
+        activity: { keys: () => [] },
         standbys: false,
         logger: silentLogger,
         onReassigned: reassign,
@@ -350,7 +350,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     },
   };
   const channels = new Channels({
-    ...{ hub, feeds, catalog, admission, logger: silentLogger },
+    ...{ hub, notified, catalog, admission, logger: silentLogger },
     drainMs: 50,
   });
   const edge = createEdge({

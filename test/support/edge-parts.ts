@@ -27,8 +27,8 @@ export const schemaRegistryOf = (catalog: Catalog, admission: Admission, limits:
 export function quietChannels(catalog: Catalog, admission: Admission): Channels {
   const tenants = new ListTenants();
   return new Channels({
-    hub: new FeedHub({ feeds: tenants }),
-    feeds: tenants,
+    hub: new FeedHub({ notified: tenants }),
+    notified: tenants,
     catalog,
     admission,
     logger: silentLogger,

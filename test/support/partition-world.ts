@@ -129,7 +129,7 @@ export async function assign(nodes: readonly Node[], owners: readonly Node[]): P
   tell(nodes, owners);
   for (const node of nodes) {
     const { slots } = node.registry;
-    for (const key of slots.activeIds) if (!node.ownership.owns(key)) await slots.passivate(key);
+    for (const key of slots.activeKeys) if (!node.ownership.owns(key)) await slots.passivate(key);
   }
   for (const [partition, owner] of owners.entries()) await owner.registry.slots.open(partitionKey(TENANT, partition));
 }

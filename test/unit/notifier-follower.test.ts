@@ -15,7 +15,7 @@ function world(tailSize?: number, deferred = false) {
   tenants.activate('t1', feed);
   const catalog = new MapCatalog();
   const timers = new ManualTimers();
-  const hub = new FeedHub({ feeds: tenants, timers });
+  const hub = new FeedHub({ notified: tenants, timers });
   followDeletions(catalog, hub);
   return { feed, tenants, catalog, timers, hub };
 }

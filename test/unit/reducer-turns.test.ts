@@ -40,7 +40,7 @@ class Folds implements TurnFold {
   readonly all: Turn[] = [];
   readonly underWay = new Set<Turn>();
   /** Of work that was dropped, in its order. */
-  readonly dropped: string[] = [];
+  readonly shed: string[] = [];
   readonly turns: ReducerTurns;
   readonly #onBegin: ((turn: Turn) => void) | undefined;
 
@@ -48,7 +48,7 @@ class Folds implements TurnFold {
     this.turns = new ReducerTurns(
       this,
       budget,
-      { dropped: (one) => void this.dropped.push(named(one)) },
+      { shed: (one) => void this.shed.push(named(one)) },
       { turn: () => Promise.resolve(), givesWay: false },
     );
     this.#onBegin = onBegin;
@@ -137,10 +137,10 @@ describe('turns of reducers', () => {
     for (const one of [late, awaited('a'), awaited('a')]) folds.turns.fold(one);
     assert.equal(budget.held('folds'), 400);
     folds.turns.fold(awaited('b'));
-    assert.deepEqual([folds.dropped, answers], [['b0'], ['b deadline']], 'somebody waits for all of them');
+    assert.deepEqual([folds.shed, answers], [['b0'], ['b deadline']], 'somebody waits for all of them');
     late.waiter?.answer?.({ status: 'deadline' });
     folds.turns.fold(awaited('c'));
-    assert.deepEqual([folds.dropped, answers.at(-1)], [['b0', 'a0'], 'a deadline']);
+    assert.deepEqual([folds.shed, answers.at(-1)], [['b0', 'a0'], 'a deadline']);
     assert.deepEqual(await folds.begun(), [['c0']]);
     await turn(folds, 0).done();
     await turn(folds, 1).done();

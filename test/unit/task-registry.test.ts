@@ -179,7 +179,7 @@ test('a standby is promoted, also while it only begins to follow; one of a tenan
   assert.equal(it.registry.open('acme'), opening);
   standby.restored();
   assert.equal(await opening, standby);
-  assert.deepEqual([standby.status, it.registry.standbyIds, it.registry.activeIds], ['RUNNING', [], ['acme']]);
+  assert.deepEqual([standby.status, it.registry.standbyKeys, it.registry.activeKeys], ['RUNNING', [], ['acme']]);
   await it.registry.passivate('acme');
   it.section = undefined;
   for (const attempt of [it.registry.open('acme'), it.registry.standBy('acme')])

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { DeliveryWindow, type Deliverable } from '../../src/webhooks/delivery-window.js';
-import { FairSlots } from '../../src/webhooks/fair-slots.js';
+import { FairPermits } from '../../src/webhooks/fair-permits.js';
 import { MAX_RETRY_AFTER_MS, RETRY_DELAYS_MS, retryAfterMs, retryDelay } from '../../src/webhooks/retry-schedule.js';
 
 const CAPACITY = { count: 6, bytes: 1_000 };
@@ -115,21 +115,21 @@ test('Retry-After is seconds or a date, and never longer than an hour', () => {
   for (const text of [undefined, '', '-1', 'soon', '1e3']) assert.equal(retryAfterMs(text, now), undefined, text);
 });
 
-test('slots go round the tenants, and none holds more than its share', () => {
-  const slots = new FairSlots(3, 2);
+test('permits go round the tenants, and none holds more than its share', () => {
+  const permits = new FairPermits(3, 2);
   const ran: string[] = [];
-  for (let i = 0; i < 4; i++) slots.acquire('a', () => ran.push(`a${i}`));
-  slots.acquire('b', () => ran.push('b0'));
-  const withdraw = slots.acquire('c', () => ran.push('c0'));
-  slots.acquire('c', () => ran.push('c1'));
+  for (let i = 0; i < 4; i++) permits.acquire('a', () => ran.push(`a${i}`));
+  permits.acquire('b', () => ran.push('b0'));
+  const withdraw = permits.acquire('c', () => ran.push('c0'));
+  permits.acquire('c', () => ran.push('c1'));
   assert.deepEqual(ran, ['a0', 'a1', 'b0'], 'a has its share, b the rest');
   withdraw();
-  slots.release('b');
-  slots.release('a');
-  slots.release('c');
+  permits.release('b');
+  permits.release('a');
+  permits.release('c');
   assert.deepEqual(ran.slice(3), ['c1', 'a2']);
-  slots.release('a');
+  permits.release('a');
   assert.deepEqual(ran.slice(5), ['a3']);
-  for (const owner of ['a', 'a']) slots.release(owner);
-  assert.equal(slots.taken, 0);
+  for (const owner of ['a', 'a']) permits.release(owner);
+  assert.equal(permits.taken, 0);
 });

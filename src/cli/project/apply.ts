@@ -1,4 +1,4 @@
-import { CliError, RefusedError, type CliIo } from '../io.js';
+import { CliError, CommandRefusedError, type CliIo } from '../io.js';
 import type { Diagnostic } from '../../code-host/code-host.js';
 import { awaitCatchUp, awaitRevision } from './await.js';
 import { configOf, deliveryOf } from './notifications.js';
@@ -188,7 +188,7 @@ export class Application {
       await this.#remote.cancelBuild(id);
       return true;
     } catch (error) {
-      if (error instanceof RefusedError && error.code === 'NO_BUILD') return false;
+      if (error instanceof CommandRefusedError && error.code === 'NO_BUILD') return false;
       throw error;
     }
   }

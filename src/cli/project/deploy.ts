@@ -1,6 +1,6 @@
 import type { CodeHost, Diagnostic } from '../../code-host/code-host.js';
 import { confirm } from '../ask.js';
-import { CliError, RefusedError, type CliIo } from '../io.js';
+import { CliError, CommandRefusedError, type CliIo } from '../io.js';
 import { Application, NotCompiledThere, type Applied } from './apply.js';
 import { CompileError, compileProject, type CompiledProject } from '../../fixtures/compile.js';
 import { formatDiagnostics, plural } from './diagnostics.js';
@@ -188,7 +188,7 @@ export class Deployment {
     try {
       check = await ask();
     } catch (error) {
-      if (!(error instanceof RefusedError)) throw error;
+      if (!(error instanceof CommandRefusedError)) throw error;
       const about =
         error.code === 'WEBHOOK_URL_REFUSED' || /\bfield config\b/.test(error.message) ? `${MANIFEST}: ` : '';
       this.#problems.push({

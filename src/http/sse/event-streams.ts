@@ -23,7 +23,7 @@ import {
 
 export interface EventStreamsOptions {
   readonly hub: FeedHub;
-  readonly feeds: TenantFeeds;
+  readonly notified: TenantFeeds;
   readonly catalog: Pick<Catalog, 'onChange'>;
   readonly quota: ConcurrencyQuota;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
@@ -134,14 +134,14 @@ export class EventStreams {
     format: Format,
     follows: boolean,
   ): Promise<void> {
-    const { hub, feeds, quota, authenticator } = this.#options;
+    const { hub, notified, quota, authenticator } = this.#options;
     const limits = this.#limits;
     const { followed, before } = asked;
     followed.guard(tenantId);
     if (response.destroyed) return;
     const release = quota.take(tenantId);
     response.once('close', release);
-    const feed = followed.source.of(await feeds.open(tenantId));
+    const feed = followed.source.of(await notified.open(tenantId));
     const beginning = await beginningOf(tenantId, feed, asked);
     // What was answered before is in it.
     if (!follows) await feed.caughtUp();

@@ -19,7 +19,7 @@ import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js'
 
 export interface StreamServerOptions {
   readonly hub: FeedHub;
-  readonly feeds: TenantFeeds;
+  readonly notified: TenantFeeds;
   readonly catalog: Pick<Catalog, 'caughtUp'>;
   readonly quota: ConcurrencyQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */
@@ -101,7 +101,7 @@ export class StreamServer {
       const { followed } = asked;
       await this.#guarded(followed, tenantId);
       release = this.options.quota.take(tenantId);
-      const feed = followed.source.of(await this.options.feeds.open(tenantId));
+      const feed = followed.source.of(await this.options.notified.open(tenantId));
       const beginning = await beginningOf(tenantId, feed, asked);
       // The key or what is followed may have gone meanwhile: from here on all is on one turn.
       const principal = this.options.authenticator.authenticate(request, scope);

@@ -181,7 +181,7 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
   }
 }
 
-/** Records of the events topic: of the first version of its schema, of the second where the first can't hold them, of the third those of transactions, of the fourth those of erasures. */
+/** Writes a record of the events topic by the earliest version of its schema that can hold it: a transaction by the third, an erasure by the fourth. Reads all four. */
 export class EventsCodec implements RecordCodec<EventsBody>, BodyCodec<EventsBody> {
   readonly #first: RecordCodec<EventsBody> & BodyCodec<EventsBody>;
   readonly #second: RecordCodec<EventsBody>;

@@ -23,7 +23,7 @@ export interface PartitionHandler<B> {
   /** Called for every record of ours but claims, in log order, once. `draft` when this process wrote it and still waits for it. */
   fold(record: Folded<B>, draft: Draft<B> | undefined): void;
   /** It stands before the first claim that retention left, and so counts for nobody as a record; called before all others. */
-  dropped?(body: B): void;
+  trimmed?(body: B): void;
   /** The fold begins at this offset, since all before it was dropped; called before any record from there on. */
   anchored?(start: number): void;
   /** All up to this offset is folded next; undefined: it is. Nothing is asked of the partition between. */

@@ -13,7 +13,7 @@ export interface PartitionReaderOptions<B> {
   readonly log: Log;
   readonly ref: PartitionRef;
   readonly codec: RecordCodec<B>;
-  readonly handler: Pick<PartitionHandler<B>, 'judge' | 'fold' | 'restoring' | 'untilRoom' | 'dropped' | 'anchored'>;
+  readonly handler: Pick<PartitionHandler<B>, 'judge' | 'fold' | 'restoring' | 'untilRoom' | 'trimmed' | 'anchored'>;
   /** 'counted' unless given. */
   readonly epochs?: Epochs | undefined;
   /** Where to go on: a checkpoint, else the start. */
@@ -113,7 +113,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
     let highest = 0;
     const drop = ({ fence, body }: LeftChange<B>): void => {
       // A late one of a former owner says nothing of how far the last one came.
-      if (fence.epoch >= highest) handler.dropped?.(body);
+      if (fence.epoch >= highest) handler.trimmed?.(body);
       highest = Math.max(highest, fence.epoch);
     };
     const stand = (

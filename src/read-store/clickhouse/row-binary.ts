@@ -70,7 +70,7 @@ export class RowBinaryWriter {
 }
 
 type Writer<Row> = (to: RowBinaryWriter, row: Row) => void;
-/** Column names in the order of the writers beside them; both columns of a JSON value are named by `raw`. */
+/** The columns that are written, in their order. A JSON value is written to `<name>_raw`, from which ClickHouse derives `<name>` (`JSON_COLUMNS`). */
 interface Table<Row> {
   readonly columns: readonly (readonly [name: string, write: Writer<Row>])[];
 }

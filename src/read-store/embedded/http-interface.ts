@@ -11,7 +11,7 @@ import type { Engine, StatementSummary } from './engine.js';
 import { EngineError } from './engine-error.js';
 import { CODE, contentTypeOf, exception, statusOf } from './http-answer.js';
 import { authenticate, bodyOf, readParameters, type Credentials, type RequestParameters } from './http-request.js';
-import { Lane, LaneFullError } from './lane.js';
+import { Pool, PoolFullError } from './pool.js';
 import { ResultPipe } from './result-pipe.js';
 import { quoted, readStatement, type Statement } from './statement.js';
 
@@ -40,8 +40,8 @@ export class HttpInterface {
   readonly #options: HttpInterfaceOptions;
   readonly #server: Server;
   readonly #running = new Set<AbortController>();
-  #queries = new Lane<string>([], 0);
-  #reserved = new Lane<string>([], 0);
+  #queries = new Pool<string>([], 0);
+  #reserved = new Pool<string>([], 0);
   #version = '';
 
   constructor(options: HttpInterfaceOptions) {
@@ -59,8 +59,8 @@ export class HttpInterface {
   async listen(port: number): Promise<number> {
     const { engine, queries, reserved } = this.#options;
     const pipes = await engine.makePipes(queries + reserved);
-    this.#queries = new Lane(pipes.slice(0, queries), 64);
-    this.#reserved = new Lane(pipes.slice(queries), 64);
+    this.#queries = new Pool(pipes.slice(0, queries), 64);
+    this.#reserved = new Pool(pipes.slice(queries), 64);
     const none = { database: undefined, settings: new Map<string, string>(), parameters: new Map<string, string>() };
     this.#version = (await engine.run('SELECT version()', none, AbortSignal.timeout(10_000))).text.trim();
     await new Promise<void>((resolve, reject) => {
@@ -271,11 +271,11 @@ export class HttpInterface {
     work: (path: string) => Promise<T>,
     reserved = false,
   ): Promise<T> {
-    const lane = reserved || parameters.settings.get('workload') === 'statefold' ? this.#reserved : this.#queries;
+    const pool = reserved || parameters.settings.get('workload') === 'statefold' ? this.#reserved : this.#queries;
     try {
-      return await lane.use(this.#options.queueMs, signal, work);
+      return await pool.use(this.#options.queueMs, signal, work);
     } catch (error) {
-      if (error instanceof LaneFullError)
+      if (error instanceof PoolFullError)
         throw exception(
           CODE.tooManyQueries,
           `Too many simultaneous queries. Maximum: ${this.#options.queries}`,

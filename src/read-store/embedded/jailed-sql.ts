@@ -20,7 +20,7 @@ import {
 import { readBy, typedViews } from '../tenant-views.js';
 import { yieldToAppends } from './embedded-engine.js';
 import { contentTypeOf } from './http-answer.js';
-import { Lane, LaneFullError } from './lane.js';
+import { Pool, PoolFullError } from './pool.js';
 import type { QueryOutcome, QueryRequest } from './query-process.js';
 import { ResultPipe } from './result-pipe.js';
 import { identifier, quoted, readStatement } from './statement.js';
@@ -84,14 +84,14 @@ const refusal = (code: number, text: string, name: string): SqlRefusedError =>
  */
 export class JailedSql implements TenantSql {
   readonly #options: JailedSqlOptions;
-  readonly #lane: Lane<number>;
+  readonly #pool: Pool<number>;
   readonly #running = new Set<ChildProcess>();
   #emptied: Promise<void> | undefined;
   #closed = false;
 
   constructor(options: JailedSqlOptions) {
     this.#options = options;
-    this.#lane = new Lane(
+    this.#pool = new Pool(
       Array.from({ length: options.processes }, (_, i) => i + 1),
       QUEUE,
     );
@@ -118,7 +118,7 @@ export class JailedSql implements TenantSql {
     const sent = outgoing(statement);
     const started = new Promise<SqlAnswer>((resolve, reject) => {
       // The place is held until the process has ended, which is after the answer has begun.
-      this.#lane
+      this.#pool
         .use(QUEUE_MS, signal, async () => {
           this.#emptied ??= this.#empty();
           await this.#emptied;
@@ -131,7 +131,7 @@ export class JailedSql implements TenantSql {
     try {
       return await started;
     } catch (error) {
-      if (error instanceof LaneFullError)
+      if (error instanceof PoolFullError)
         throw new StatefoldError(
           'UNAVAILABLE',
           'As many statements are under way as this process runs at once; send it again',

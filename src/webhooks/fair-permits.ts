@@ -2,7 +2,7 @@
  * A limit on what goes on at once, shared fairly: owners that wait take turns, whatever number each has waiting, and none holds
  * more than its share.
  */
-export class FairSlots {
+export class FairPermits {
   #taken = 0;
   readonly #held = new Map<string, number>();
   /** Who waits, a queue an owner; the map's order is the order of turns. */
@@ -17,7 +17,7 @@ export class FairSlots {
     return this.#taken;
   }
 
-  /** Calls `run` when there is a slot, possibly at once; `release` must follow each. The result withdraws one that still waits. */
+  /** Calls `run` when there is a permit, possibly at once; `release` must follow each. The result withdraws one that still waits. */
   acquire(owner: string, run: () => void): () => void {
     const queue = this.#queues.get(owner);
     if (queue === undefined) this.#queues.set(owner, [run]);
