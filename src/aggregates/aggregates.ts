@@ -32,7 +32,8 @@ export interface AggregateHome {
 }
 
 /**
- * The aggregates of one tenant together, of all its partitions; a single one is asked for at its `AggregateHome`. Reads see every append answered before they were asked.
+ * The aggregates of one tenant together, of all its partitions; a single one is asked for at its `AggregateHome`. Reads see every append
+ * answered before they were asked.
  * All calls reject with a `StatefoldError`: `UNAVAILABLE` while the tenant is restored, or where another process serves it.
  */
 export interface Aggregates {

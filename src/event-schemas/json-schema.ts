@@ -94,7 +94,6 @@ class Compiler {
   #patternSteps = 0;
   #count = 0;
   #evaluates = false;
-  #dynamic = false;
   /** Where dynamic references may lead, all of them together. */
   #dynamicTargets = 0;
   readonly #done = new Set<Node>();
@@ -110,7 +109,7 @@ class Compiler {
     this.#refuse();
     for (const node of [...this.#nodes.values()]) this.#refuseCycles(node);
     this.#refuse();
-    if (this.#dynamic) {
+    if (this.#dynamicTargets > 0) {
       const { resource } = this.root;
       this.root.checks.unshift((_value, run) => {
         if (run.scope.length === 0) run.scope.push(resource);
@@ -259,7 +258,6 @@ class Compiler {
         const { node: target, anchor } = this.#target(uri, resource);
         inPlace(target);
         if (anchor === undefined || !target.resource.dynamicAnchors.has(anchor)) return () => target;
-        this.#dynamic = true;
         this.#dynamicTargets += this.#resources.size;
         if (this.#dynamicTargets > MAX_DYNAMIC_TARGETS)
           throw new FaultyKeyword(

@@ -3,7 +3,10 @@ import type { State } from '../code-host/code-host.js';
 
 /** Pairs of values that a fine patch may compare: that of two arrays costs the product of their lengths. */
 const FINE_PAIRS = 20_000;
-/** The same of arrays that are not compared element by element, since one of them is short: each step copies those before it. */
+/**
+ * Steps of comparing arrays, also where no elements are compared since one of them is empty: for each step the library copies what it
+ * has found before, which together costs the square of their lengths.
+ */
 const FINE_STEPS = 100_000;
 /** A longer patch is no help: then the whole state is replaced. */
 const MAX_OPERATIONS = 10_000;

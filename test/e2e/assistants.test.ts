@@ -88,7 +88,7 @@ test('assistants', async (t) => {
     async () => (await api.read<{ states: object[] }>(`/projections/${projectionId}/states`)).states.length === 2,
   );
 
-  await t.test('by HTTP: a long answer is broken off before it is held in memory', async () => {
+  await t.test('by HTTP: a long answer is broken off', async () => {
     const { ask } = await byHttp(t, service, API_KEY);
     const { text } = await ask('query_sql', { query: "SELECT repeat('x', 1000000) FROM numbers(30)" });
     assert.match(text, /longer than 16777216 bytes: .*LIMIT/);

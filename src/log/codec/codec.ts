@@ -181,7 +181,10 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
   }
 }
 
-/** Writes a record of the events topic by the earliest version of its schema that can hold it: a transaction by the third, an erasure by the fourth. Reads all four. */
+/**
+ * Writes a record of the events topic by the earliest version of its schema that can hold it: a transaction by the third, an erasure by
+ * the fourth. Reads all four.
+ */
 export class EventsCodec implements RecordCodec<EventsBody>, BodyCodec<EventsBody> {
   readonly #first: RecordCodec<EventsBody> & BodyCodec<EventsBody>;
   readonly #second: RecordCodec<EventsBody>;
