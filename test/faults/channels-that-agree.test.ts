@@ -112,7 +112,12 @@ async function agree(t: TestContext, { service, kill, kills }: Broken): Promise<
   const listed = async (): Promise<readonly Notification[]> =>
     (await api.read<{ notifications: Notification[] }>(`/projections/${projectionId}/notifications?limit=1000`))
       .notifications;
-  await until(async () => (await listed()).length >= Math.min(1_000, feed.length), 60_000);
+  await until(async () => (await listed()).length >= Math.min(1_000, feed.length), 60_000).catch(async () => {
+    const paths = [`/projections/${projectionId}`, '/health/ready'];
+    const states = await Promise.all(paths.map(async (path) => (await api.get(path)).text));
+    const said = api.service.output.slice(-8_000);
+    assert.fail(`${(await listed()).length} changes of ${feed.length} are told: ${states.join('\n')}\n${said}`);
+  });
   const told: Notification[] = [];
   for (let after = 0; ;) {
     const path = `/projections/${projectionId}/notifications?limit=1000&afterSequence=${after}`;
