@@ -11,7 +11,7 @@ import {
   type Notification,
   type WebSocketFactory,
 } from '../../packages/client/src/index.js';
-import { Api, success } from '../support/api.js';
+import { PatientApi, success } from '../support/api.js';
 import { Receiver, type Delivery } from '../support/api-channels.js';
 import { ClusterWorld } from '../support/cluster-world.js';
 import { totals } from '../support/csharp.js';
@@ -50,13 +50,16 @@ async function agree(t: TestContext, { service, kill, kills }: Broken): Promise<
   const link = await wildLink(t, { wild: 0.5, random, target: () => service()?.url });
   const receiver = await Receiver.open(t);
   const hooks = await wildLink(t, { wild: 0.1, random, target: () => receiver.url });
-  const projectionId = await new Api(running()).deployProjection({ 'Totals.cs': totals() }, { config: '{"sse":true}' });
+  const projectionId = await new PatientApi(running()).deployProjection(
+    { 'Totals.cs': totals() },
+    { config: '{"sse":true}' },
+  );
   for (const [path, source] of [
     ['/events', { feed: {} }],
     ['/changes', { projectionId }],
   ] as const) {
     const body = { url: hooks.url + path, source, from: 'start' };
-    success(await new Api(running()).post('/webhooks/endpoints', body), 201);
+    success(await new PatientApi(running()).post('/webhooks/endpoints', body), 201);
   }
 
   const client = new StatefoldClient({ url: link.url, apiKey: API_KEY, retry: { ...QUICK, attempts: 1_000 } });
@@ -107,7 +110,7 @@ async function agree(t: TestContext, { service, kill, kills }: Broken): Promise<
   await Promise.all(writers);
 
   // What is told by now, by whoever serves without a wild link between.
-  const api = new Api(running());
+  const api = new PatientApi(running());
   const feed = await pages(api, '&limit=1000');
   const listed = async (): Promise<readonly Notification[]> =>
     (await api.read<{ notifications: Notification[] }>(`/projections/${projectionId}/notifications?limit=1000`))

@@ -185,6 +185,19 @@ export class Api {
   }
 }
 
+/** Of a cluster in which the tenant may still change its owner: what 503 says was not done is asked for again. */
+export class PatientApi extends Api {
+  override async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+    let answer = await super.request(method, path, options);
+    await until(async () => {
+      if (answer.status !== 503) return true;
+      answer = await super.request(method, path, options);
+      return false;
+    });
+    return answer;
+  }
+}
+
 export function form(
   sources: Readonly<Record<string, string | Buffer>>,
   fields: Readonly<Record<string, string>> = {},
