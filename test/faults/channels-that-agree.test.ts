@@ -116,7 +116,7 @@ async function agree(t: TestContext, { service, kill, kills }: Broken): Promise<
     (await api.read<{ notifications: Notification[] }>(`/projections/${projectionId}/notifications?limit=1000`))
       .notifications;
   await until(async () => (await listed()).length >= Math.min(1_000, feed.length), 60_000).catch(async () => {
-    const paths = [`/projections/${projectionId}`, '/health/ready'];
+    const paths = [`/projections/${projectionId}/status`, `/projections/${projectionId}/faults`, '/health/ready'];
     const states = await Promise.all(paths.map(async (path) => (await api.get(path)).text));
     const said = api.service.output.slice(-8_000);
     assert.fail(`${(await listed()).length} changes of ${feed.length} are told: ${states.join('\n')}\n${said}`);
