@@ -70,6 +70,12 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     return this.#options.folded.position;
   }
 
+  /** The first offset from which on all items can be read: the log has dropped those before. */
+  async start(): Promise<number> {
+    const { log, ref } = this.#options;
+    return Math.max(this.#first, await log.startOffset(ref));
+  }
+
   /** Up to this offset history is folded, of which only the end is likely to be read soon: the log has the rest. */
   restoring(end = 0): void {
     this.#tailFrom = end - RESTORED_TAIL;

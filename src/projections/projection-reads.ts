@@ -75,7 +75,13 @@ export class ProjectionReads implements Projections {
     return eventLoop.slice('pages', () => this.#states(query));
   }
 
-  #states({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): ProjectionStatesPage {
+  #states({
+    projectionId,
+    prefix,
+    limit,
+    bytes: mostBytes = PAGE_BYTES,
+    cursor,
+  }: ProjectionStatesQuery): ProjectionStatesPage {
     this.#options.projections.mustServe();
     const live = this.#options.tables.liveProjection(projectionId);
     const states: ProjectionState[] = [];
@@ -84,12 +90,17 @@ export class ProjectionReads implements Projections {
     let last: readonly [string, number] = ['', 0];
     let bytes = 0;
     for (const [key, classIndex, row] of this.#options.tables.keyStates(projectionId, live.revision, prefix, after)) {
-      if (states.length === limit || bytes >= PAGE_BYTES) return { states, nextCursor: encodeCursor(last) };
+      if (states.length === limit || bytes >= mostBytes) return { states, nextCursor: encodeCursor(last) };
       last = [key, classIndex];
       bytes += STATE_BYTES + key.length + (row.state?.length ?? 0);
       states.push(projectionStateOf(key, live.classNames[classIndex] ?? '', row));
     }
     return { states, nextCursor: undefined };
+  }
+
+  /** Ids of projections that have states, ascending. */
+  get live(): readonly string[] {
+    return this.#options.tables.liveProjections().map(([projectionId]) => projectionId);
   }
 
   async statesOf(projectionId: string, key: string): Promise<readonly ProjectionState[]> {

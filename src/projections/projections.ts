@@ -62,6 +62,8 @@ export interface ProjectionStatesQuery {
   readonly projectionId: string;
   readonly prefix: string;
   readonly limit: number;
+  /** About, of one page; `PAGE_BYTES` unless given. */
+  readonly bytes?: number | undefined;
   readonly cursor: string | undefined;
 }
 

@@ -9,7 +9,7 @@ import {
   type NotificationRow,
   type ProjectionStateRow,
 } from './read-store.js';
-import type { SinkSource } from './sink-source.js';
+import type { SinkProjectionState, SinkSource } from './sink-source.js';
 
 /** Rows of one tenant on their way into blocks that it shares with others. */
 export class Rows {
@@ -90,6 +90,24 @@ export class Rows {
     }
   }
 
+  addProjectionStates(tenant: string, states: readonly SinkProjectionState[]): Promise<void> {
+    return overSlices('read_store', states, ({ projectionId, className, lastModified, ...rest }) => {
+      this.#addProjectionState({
+        tenant,
+        projection_id: projectionId,
+        class_name: className,
+        ...rest,
+        last_modified: lastModified,
+      });
+    });
+  }
+
+  #addProjectionState(row: ProjectionStateRow): void {
+    // Only the latest of a key within the block: the rest would be merged away.
+    this.#projectionStates.set(JSON.stringify([row.projection_id, row.class_name, row.key]), row);
+    this.#bytes += bytesOfRow(row);
+  }
+
   /** A change that is a fault is no change of state: subscribers don't get it, and the last good state is there already. */
   addChanges(tenant: string, changes: readonly Change[]): Promise<void> {
     return overSlices('read_store', changes, (change) => {
@@ -111,10 +129,8 @@ export class Rows {
         event_id: change.eventId,
         cause: change.cause ?? '',
       });
-      // Only the latest of a key within the block: the rest would be merged away.
-      const key = JSON.stringify([change.projectionId, change.className, change.key]);
-      this.#projectionStates.set(key, state);
-      this.#bytes += 2 * bytesOfRow(state);
+      this.#bytes += bytesOfRow(state);
+      this.#addProjectionState(state);
     });
   }
 }

@@ -1,7 +1,25 @@
 import type { OrderedState } from '../core/event.js';
 import type { Change } from '../core/change.js';
-import type { Feed } from '../feed/feed.js';
+import type { Feed, FollowedFeed } from '../feed/feed.js';
 import type { Input } from '../feed/inputs.js';
+
+/** The state that a key of a projection has now. */
+export interface SinkProjectionState {
+  readonly projectionId: string;
+  readonly className: string;
+  readonly key: string;
+  readonly state: Buffer | null;
+  /** Of the change that made it. */
+  readonly sequence: number;
+  /** Milliseconds since the epoch. */
+  readonly lastModified: number;
+}
+
+export interface SinkProjectionStates {
+  readonly states: readonly SinkProjectionState[];
+  /** Where to go on; undefined: these were the last. */
+  readonly next: string | undefined;
+}
 
 /** What the sink of one tenant reads: what was accepted, from memory where the tail reaches back, and states. */
 export interface SinkSource {
@@ -11,7 +29,9 @@ export interface SinkSource {
   /** All inputs in the tenant's one order. */
   readonly inputs: Pick<Feed<Input>, 'read'>;
   /** The changes of all projections, faults too. */
-  readonly changes: Pick<Feed<Change>, 'read'>;
+  readonly changes: Pick<FollowedFeed<Change>, 'head' | 'read' | 'recent' | 'start'>;
+  /** Of all live projections, ascending, about `bytes` of them: what changes that retention has dropped came to. */
+  projectionStates(from: string | undefined, bytes: number): Promise<SinkProjectionStates>;
   /** Changes of others are left out: they are deleted. */
   projectionExists(projectionId: string): boolean;
   /**

@@ -1,4 +1,5 @@
 import { backOff, type BackOff } from '../core/back-off.js';
+import type { Change } from '../core/change.js';
 import { partsOf, type StoredCommit } from '../core/event.js';
 import { within } from '../core/within.js';
 import type { Page } from '../feed/feed.js';
@@ -43,9 +44,20 @@ export interface Gathered {
   readonly dropped: readonly string[];
   /** Aggregates of which the rows are to go, likewise. */
   readonly erased: readonly string[];
+  /** There is more to read, though no stream has come further. */
+  isPartial: boolean;
   readonly startedAt: number;
   readonly generation: number;
   readonly revision: number;
+}
+
+/** How far the states of projections are told in place of changes that retention has dropped. */
+interface StatesFill {
+  /** Where the changes go on, behind those that are dropped. */
+  readonly start: number;
+  /** Where the changes ended when it began. */
+  readonly head: number;
+  next: string | undefined;
 }
 
 /** Positions of one tenant's three streams, and what to read next from its source. */
@@ -60,6 +72,9 @@ export class SinkTenant {
   #statesAnewTo = 0;
   /** Aggregates of which the states are asked for at once: small events may have large states. */
   #statesAtOnce = FIRST_STATES;
+  #fill: StatesFill | undefined;
+  /** Changes before it that retention dropped are in the states that were told since. */
+  #filledTo = 0;
   /** Attempts to write its rows in a row that the store refused, though it took others'. */
   #refusals = 0;
   /** Since when there has been something that isn't in the store; undefined: nothing, as far as is known. */
@@ -108,6 +123,8 @@ export class SinkTenant {
   /** Forgets all positions: the store is asked for them again. What is being read then comes to nothing. */
   forget(): void {
     this.#positions = undefined;
+    this.#fill = undefined;
+    this.#filledTo = 0;
     this.#generation++;
   }
 
@@ -123,6 +140,7 @@ export class SinkTenant {
       failures: [] as { stream: SinkStream; error: unknown }[],
       dropped: [] as string[],
       erased: [] as string[],
+      isPartial: false,
       startedAt,
       generation: this.#generation,
       revision,
@@ -177,7 +195,12 @@ export class SinkTenant {
       return this.#addStates(page, rows, maxBytes);
     });
     await attempt('changes', async (from) => {
-      const page = await answered(this.source.changes.read(from, { bytes: maxBytes }), this.#deadlineMs, 'the changes');
+      const page = this.#fill === undefined ? await this.#changesFrom(from, maxBytes) : undefined;
+      if (page === undefined) {
+        const end = await this.#addProjectionStates(rows, maxBytes);
+        gathered.isPartial = end === undefined;
+        return end ?? from;
+      }
       await rows.addChanges(
         tenantId,
         page.items.filter(({ projectionId }) => this.source.projectionExists(projectionId)),
@@ -185,6 +208,36 @@ export class SinkTenant {
       return page.end;
     });
     return gathered;
+  }
+
+  /** Undefined: retention has dropped some that are not in the store, and the states are to be told in their place. */
+  async #changesFrom(from: number, maxBytes: number): Promise<Page<Change> | undefined> {
+    const { changes } = this.source;
+    const budget = { bytes: maxBytes };
+    const recent = changes.recent(from, budget);
+    if (recent !== undefined) return recent;
+    const page = await answered(changes.read(from, budget), this.#deadlineMs, 'the changes');
+    // Asked behind the read: what was dropped before it is not in the page.
+    const start = await answered(changes.start(), this.#deadlineMs, 'the start of the changes');
+    if (start <= Math.max(from, this.#filledTo)) return page;
+    this.#fill = { start, head: changes.head, next: undefined };
+    return undefined;
+  }
+
+  /** @returns where the changes go on, once all states are among the rows; undefined: there are more */
+  async #addProjectionStates(rows: Rows, maxBytes: number): Promise<number | undefined> {
+    const fill = this.#fill;
+    if (fill === undefined) return undefined;
+    const { source } = this;
+    const told = source.projectionStates(fill.next, maxBytes);
+    const { states, next } = await answered(told, this.#deadlineMs, 'projectionStates');
+    await rows.addProjectionStates(source.tenantId, states);
+    fill.next = next;
+    if (next !== undefined) return undefined;
+    this.#fill = undefined;
+    // What is dropped from there on was there when the states were read, unless that took as long as changes are kept.
+    this.#filledTo = fill.head;
+    return fill.start;
   }
 
   /**
@@ -283,7 +336,7 @@ function commitsIn({ items, end }: Page<Input>): CommitsPage {
 }
 
 /** A source that doesn't answer is given up on; its late answer is dropped. */
-async function answered<T extends object>(work: Promise<T>, milliseconds: number, what: string): Promise<T> {
+async function answered<T extends object | number>(work: Promise<T>, milliseconds: number, what: string): Promise<T> {
   const answer = await within(work, milliseconds);
   if (answer === undefined) throw new Error(`${what} gave no answer within ${milliseconds} ms`);
   return answer;

@@ -402,7 +402,7 @@ export class Sink {
   }
 
   #written(gathered: Gathered, full: boolean): void {
-    const { tenant, progress, startedAt } = gathered;
+    const { tenant, progress, isPartial, startedAt } = gathered;
     if (tenant.isRefused)
       this.#options.logger.info(
         { tenantId: tenant.source.tenantId },
@@ -411,7 +411,7 @@ export class Sink {
     tenant.commit(gathered);
     const retryAt = tenant.retryAt();
     const wasMarked = this.#dirty.has(tenant);
-    if (progress.size > 0) {
+    if (progress.size > 0 || isPartial) {
       // There may be more where this came from; a reading that finds nothing new ends it.
       if (!full) tenant.behindSince = startedAt;
       this.#mark(tenant);

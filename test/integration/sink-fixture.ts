@@ -1,8 +1,38 @@
 import { randomUUID } from 'node:crypto';
 import type { Change } from '../../src/core/change.js';
 import type { AggregateCommit } from '../../src/core/event.js';
+import type { FollowedFeed, Page } from '../../src/feed/feed.js';
 import { commitsOf, type Input } from '../../src/feed/inputs.js';
-import type { SinkSource } from '../../src/read-store/sink-source.js';
+import type { SinkProjectionState, SinkProjectionStates, SinkSource } from '../../src/read-store/sink-source.js';
+
+class ListedChanges implements Pick<FollowedFeed<Change>, 'head' | 'read' | 'recent' | 'start'> {
+  constructor(readonly log: ListedLog) {}
+
+  get head(): number {
+    return this.log.changesEnd;
+  }
+
+  read(from: number): Promise<Page<Change>> {
+    this.log.reads.changes.push(from);
+    return Promise.resolve(this.#from(from));
+  }
+
+  recent(from: number): Page<Change> | undefined {
+    return from < this.head && from < this.log.trimmedTo ? undefined : this.#from(from);
+  }
+
+  start(): Promise<number> {
+    return Promise.resolve(this.log.trimmedTo);
+  }
+
+  #from(from: number): Page<Change> {
+    const { written, trimmedTo } = this.log;
+    return {
+      items: written.filter(({ sequence }) => sequence >= Math.max(from, trimmedTo)),
+      end: Math.max(from, written.length === 0 ? 0 : this.head),
+    };
+  }
+}
 
 /** A tenant's accepted log as a list: what the sink reads in these tests. States are the count of the aggregate's events. */
 export class ListedLog implements SinkSource {
@@ -10,13 +40,20 @@ export class ListedLog implements SinkSource {
   readonly commits: AggregateCommit[] = [];
   /** Changes. */
   readonly written: Change[] = [];
-  readonly reads = { commits: [] as number[], changes: [] as number[], states: [] as number[] };
+  readonly reads = {
+    commits: [] as number[],
+    changes: [] as number[],
+    states: [] as number[],
+    projectionStates: [] as number[],
+  };
   /** Of each state, about. */
   stateBytes = 0;
   /** Rejects, or never answers, the reads of states. */
   statesFault: 'reject' | 'hang' | undefined;
   /** The revision of the bindings: states hold it, as if each binding brought other code. */
   revision = 0;
+  /** Changes before it are dropped, as by retention. */
+  trimmedTo = 0;
   /** Where a catch-up stands. */
   statesTo = Infinity;
   readonly #versions = new Map<string, number>();
@@ -108,15 +145,20 @@ export class ListedLog implements SinkSource {
     },
   };
 
-  readonly changes: SinkSource['changes'] = {
-    read: (from) => {
-      this.reads.changes.push(from);
-      return Promise.resolve({
-        items: this.written.filter(({ sequence }) => sequence >= from),
-        end: Math.max(from, this.written.length === 0 ? 0 : this.changesEnd),
-      });
-    },
-  };
+  readonly changes = new ListedChanges(this);
+
+  /** Those that the changes came to, by key; `from` is a key. */
+  projectionStates(from: string | undefined, bytes: number): Promise<SinkProjectionStates> {
+    const keys = new Map<string, SinkProjectionState>();
+    for (const { fault, projectionId, className, key, state, sequence, timestamp } of this.written)
+      if (fault === undefined)
+        keys.set(key, { projectionId, className, key, state, sequence, lastModified: timestamp });
+    const left = [...keys.values()].sort((a, b) => (a.key < b.key ? -1 : 1)).filter(({ key }) => key >= (from ?? ''));
+    let taken = 0;
+    for (let size = 0; taken < left.length && size < bytes; taken++) size += 256 + (left[taken]?.state?.length ?? 0);
+    this.reads.projectionStates.push(taken);
+    return Promise.resolve({ states: left.slice(0, taken), next: left[taken]?.key });
+  }
 
   projectionExists(): boolean {
     return true;

@@ -395,6 +395,50 @@ describe('the sink, into a real engine', () => {
     await assert.rejects(sink.flush(one.tenantId, { events: 1 }), (error) => error instanceof StatefoldError);
   });
 
+  it('tells the states of projections in place of changes that retention has dropped, and goes on behind them', async (context) => {
+    const source = log();
+    const text = 'x'.repeat(2_000);
+    for (const n of [1, 2]) for (let i = 0; i < 200; i++) source.change(`k-${i}`, JSON.stringify({ n, text }));
+    const dropped = source.changesEnd;
+    source.change('k-7', '{"n":3}');
+    source.trimmedTo = dropped;
+    const states = (): Promise<object[]> =>
+      rowsOf(
+        store,
+        `SELECT toUInt32(state.n) AS n, toUInt32(count()) AS keys FROM projection_states FINAL WHERE tenant = '${source.tenantId}' GROUP BY n ORDER BY n`,
+      );
+    const told = (): Promise<object[]> =>
+      rowsOf(
+        store,
+        `SELECT toUInt32(count()) AS n, toUInt32(min(sequence)) AS first FROM notifications FINAL WHERE tenant = '${source.tenantId}'`,
+      );
+    const sink = open(context, { maxBytes: 3 * 65_536 });
+    sink.attach(source);
+    await sink.flush(source.tenantId, { changes: source.changesEnd });
+    assert.deepEqual(await states(), [
+      { n: 2, keys: 199 },
+      { n: 3, keys: 1 },
+    ]);
+    assert.deepEqual(await told(), [{ n: 1, first: dropped }]);
+    const { projectionStates: portions } = source.reads;
+    assert.ok(portions.length > 3 && Math.max(...portions) < 100, String(portions));
+
+    // What is in the store is not told again for having been dropped since.
+    source.change('k-8', '{"n":3}');
+    source.trimmedTo = source.changesEnd - 1;
+    source.announce();
+    await sink.flush(source.tenantId, { changes: source.changesEnd });
+    const before = portions.length;
+    assert.deepEqual(await told(), [{ n: 2, first: dropped }]);
+    await sink.rebuild(source.tenantId);
+    await sink.flush(source.tenantId, { changes: source.changesEnd });
+    assert.deepEqual(await states(), [
+      { n: 2, keys: 198 },
+      { n: 3, keys: 2 },
+    ]);
+    assert.ok(portions.length > before);
+  });
+
   it('takes nothing of a former tenant of the id for what is made again, nor over a restart', async (context) => {
     const former = log();
     former.append('a', ['{"n":1}', '{"n":2}']);
