@@ -85,6 +85,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       tenants: tenantSql,
       quota: new ConcurrencyQuota(settings.sqlStatementsPerTenant, 'statements of SQL under way'),
       // Without a read store it is the statement that is refused.
+      settled: async (tenantId, deadlineMs) => sink?.settled(tenantId, deadlineMs),
       flush: async (tenantId, offset, deadlineMs) => sink?.flush(tenantId, { events: offset }, deadlineMs),
     },
     readStoreAccess: access,

@@ -41,6 +41,8 @@ export interface OpenedReadStore {
   readonly tenantSql: TenantSql;
   /** How analysts reach it, once its tables are there. @throws StatefoldError UNAVAILABLE while it is away, READ_STORE_DISABLED where there is none */
   readonly access: () => Promise<ClickHouseEndpoint>;
+  /** Other processes write rows of their tenants to the same tables. */
+  readonly isWrittenByOthers: boolean;
   readonly start: (reach: RebuildReach) => void;
 }
 
@@ -55,6 +57,7 @@ const NONE: OpenedReadStore = {
   sink: undefined,
   tenantSql: { query: refuseReadStore, close: () => Promise.resolve() },
   access: refuseReadStore,
+  isWrittenByOthers: false,
   start: () => undefined,
 };
 
@@ -66,6 +69,7 @@ export function openReadStore(
 ): OpenedReadStore {
   const { settings, logger, metrics, decorate, shutdown } = ground;
   if (settings.readStore === 'none') return NONE;
+  const isWrittenByOthers = settings.clickhouseUrl !== undefined && shared;
   const { endpoint, start, stop } = engineOf(settings, shared, logger);
   shutdown.add('read store engine', stop);
   const schemaDirectory = join(ground.root, 'schemas', 'clickhouse');
@@ -110,7 +114,8 @@ export function openReadStore(
     store: readStore,
     logger,
     observer: metrics.sink,
-    second: isWrittenByOthers(settings, shared) ? undefined : secondOf(ground, options),
+    // Tables that several processes write to, or several servers have, can't be exchanged with what one process filled.
+    second: isWrittenByOthers || isReplicated(settings) ? undefined : secondOf(ground, options),
   });
   shutdown.add('sink', async () => {
     await sink.close();
@@ -119,7 +124,7 @@ export function openReadStore(
   metrics.watch('read_store_behind_tenants', () => sink.status().behind);
   metrics.watch('read_store_refused_tenants', () => sink.status().refused);
   return {
-    ...{ readStore, sink, tenantSql },
+    ...{ readStore, sink, tenantSql, isWrittenByOthers },
     access: async () => {
       await sink.ready();
       const reached = endpoint();
@@ -133,9 +138,8 @@ export function openReadStore(
   };
 }
 
-/** Tables that several processes write to, or several servers have, can't be exchanged with what one process filled. */
-const isWrittenByOthers = ({ clickhouseUrl, clickhouseCluster }: Settings, shared: boolean): boolean =>
-  clickhouseUrl !== undefined && (shared || clickhouseCluster !== undefined);
+const isReplicated = ({ clickhouseUrl, clickhouseCluster }: Settings): boolean =>
+  clickhouseUrl !== undefined && clickhouseCluster !== undefined;
 
 /** What a rebuild fills beside the live tables. */
 function secondOf(

@@ -71,6 +71,7 @@ export async function openTenancy(
     if (kind !== 'tenant' || value !== undefined || previous === undefined) return;
     notified.forget(id);
     budget.forget(id);
+    sink?.tenantDeleted();
     // In the process that deletes it too: who had come in before its keys were gone may have opened it again, over topics that are no more.
     const removed = ownership.owns(id) ? data.removeRecords(previous) : data.removeHere(previous);
     removed.catch(failed);

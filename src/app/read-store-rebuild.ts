@@ -58,7 +58,10 @@ export const reachOf = (
   ownership: Pick<Ownership, 'owns'>,
   tenants: Pick<TenantRegistry, 'open'>,
   logger: Logger,
+  isWrittenByOthers: boolean,
 ): RebuildReach => ({
+  caughtUp: () => catalog.caughtUp(),
+  isWrittenHere: (tenantId) => !isWrittenByOthers || ownership.owns(tenantId),
   tenants: () => new Map(catalog.list('tenant', undefined).map(({ id, value }) => [id, value.incarnation])),
   open: async (tenantId) => {
     if (!ownership.owns(tenantId) || isSuspended(catalog, tenantId)) return false;

@@ -89,6 +89,8 @@ export interface EdgeOptions {
     readonly tenants: TenantSql;
     readonly quota: ConcurrencyQuota;
     /** @throws StatefoldError UNAVAILABLE after `deadlineMs` */
+    /** Resolves when the read store has no row of a former tenant of that id. @throws StatefoldError UNAVAILABLE */
+    readonly settled: (tenantId: string, deadlineMs: number) => Promise<void>;
     readonly flush: (tenantId: string, offset: number, deadlineMs: number) => Promise<void>;
   };
   /** Resolves once its tables are there. @throws StatefoldError UNAVAILABLE while the read store is away */

@@ -9,6 +9,8 @@ export interface ReadStore {
   insert(block: Block): Promise<void>;
   /** How far (exclusive log offset) each of the streams of this incarnation of the tenant is in the store; 0 when never written. */
   watermarks(tenantId: string, incarnation?: string): Promise<Readonly<Record<SinkStream, number>>>;
+  /** Of which tenants there may be rows: all that have a watermark, be it 0. */
+  tenants(): Promise<readonly StoredTenantRows[]>;
   /** Of many tenants at once; called after the rows that they cover are in. A watermark never moves back but by `reset`. */
   setWatermarks(watermarks: readonly Watermark[]): Promise<void>;
   /** Runs one statement of the owner and streams the answer in ClickHouse's named format. */
@@ -26,9 +28,12 @@ export interface ReadStore {
 /** `events` and `states` follow the events topic, `changes` the changes topic. */
 export type SinkStream = 'events' | 'states' | 'changes';
 
-export interface Watermark {
+export interface StoredTenantRows {
   readonly tenantId: string;
   readonly incarnation?: string | undefined;
+}
+
+export interface Watermark extends StoredTenantRows {
   readonly stream: SinkStream;
   readonly offset: number;
 }

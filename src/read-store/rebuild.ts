@@ -6,10 +6,14 @@ import type { Sink } from './sink.js';
 import type { SinkSource } from './sink-source.js';
 import type { SinkPositions } from './sink-tenant.js';
 
-/** Tenants beyond those that are followed. */
+/** Tenants, beyond those that are followed too. */
 export interface RebuildReach {
   /** All that there are, with their incarnations. */
   tenants(): ReadonlyMap<string, string | undefined>;
+  /** Resolves when `tenants` knows all that there were at the call. */
+  caughtUp(): Promise<void>;
+  /** No other process writes rows of the tenant to these tables. */
+  isWrittenHere(tenantId: string): boolean;
   /** Has a tenant followed from here on. @returns whether it could be */
   open(tenantId: string): Promise<boolean>;
 }
@@ -87,6 +91,15 @@ export class Rebuild {
       await fromLive();
       if (this.#record.phase === 'filling' && !this.#closing.signal.aborted)
         await (this.#second ?? this.#openSecond()).remove(tenantId);
+    });
+  }
+
+  /** The same of a tenant that may be followed: it is written anew. */
+  renew(tenantId: string, inLive: () => Promise<void>): Promise<void> {
+    return this.#step(async () => {
+      await inLive();
+      if (this.#record.phase === 'filling' && !this.#closing.signal.aborted)
+        await (this.#second ?? this.#openSecond()).rebuild(tenantId);
     });
   }
 

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { backOff, type BackOff } from '../core/back-off.js';
+import { LeftoverRows } from './leftover-rows.js';
 import type { ReadStore } from './read-store.js';
 import { Rebuild, type RebuildReach, type RebuildStatus } from './rebuild.js';
 import type { RebuildRecord, SecondTables } from './second-tables.js';
@@ -21,6 +22,7 @@ const BACK_OFF_MS: BackOff = { first: 200, last: 15_000 };
 export class RebuildableSink {
   readonly #options: RebuildableSinkOptions;
   readonly #live: Sink;
+  readonly #leftovers: LeftoverRows;
   readonly #sources = new Map<string, SinkSource>();
   #rebuild: Rebuild | undefined;
   #last: RebuildStatus | undefined;
@@ -31,13 +33,28 @@ export class RebuildableSink {
 
   constructor(options: RebuildableSinkOptions) {
     this.#options = options;
-    this.#live = new Sink({ ...options, prepare: () => this.#settle() });
+    const { observer, store, logger } = options;
+    this.#leftovers = new LeftoverRows({
+      ...{ store, logger, reach: () => this.#reach },
+      remove: (tenantId) => this.#renew(tenantId),
+    });
+    this.#live = new Sink({
+      ...options,
+      prepare: () => this.#settle(),
+      observer: {
+        ...observer,
+        storeAvailable: (isAvailable) => {
+          observer?.storeAvailable?.(isAvailable);
+          if (isAvailable) this.#leftovers.look();
+        },
+      },
+    });
   }
 
   /** Goes on with what an earlier process began, as soon as the store is there. */
   start(reach: RebuildReach): void {
     this.#reach = reach;
-    void this.#start();
+    void this.#start().then(() => this.#leftovers.look());
   }
 
   /** Resolves when all tables are there, an exchange that was broken off included. @throws StatefoldError UNAVAILABLE while the store is away */
@@ -62,11 +79,37 @@ export class RebuildableSink {
     return this.#live.flush(tenantId, target, deadlineMs);
   }
 
-  /** Detaches a tenant and drops its rows, with no block of it still on its way. @throws StatefoldError UNAVAILABLE: the rows are there still. */
+  /** As of the live sink. */
+  settled(tenantId: string, deadlineMs: number): Promise<void> {
+    return this.#live.settled(tenantId, deadlineMs);
+  }
+
+  /**
+   * Detaches a tenant and drops its rows, with no block of it still on its way. @throws StatefoldError UNAVAILABLE: the rows are there
+   * still, and go when the store is back, once the catalog has the tenant no more.
+   */
   async remove(tenantId: string): Promise<void> {
     this.detach(tenantId);
-    const fromLive = (): Promise<void> => this.#live.remove(tenantId);
-    await (this.#rebuild === undefined ? fromLive() : this.#rebuild.remove(tenantId, fromLive));
+    try {
+      // A rebuild that an earlier process began has rows of it too.
+      await this.#settle();
+      const fromLive = (): Promise<void> => this.#live.remove(tenantId);
+      await (this.#rebuild === undefined ? fromLive() : this.#rebuild.remove(tenantId, fromLive));
+    } catch (error) {
+      this.#leftovers.look();
+      throw error;
+    }
+  }
+
+  /** A tenant is no more, by whoever deleted it. */
+  tenantDeleted(): void {
+    this.#leftovers.look();
+  }
+
+  async #renew(tenantId: string): Promise<void> {
+    await this.#settle();
+    const inLive = (): Promise<void> => this.#live.rebuild(tenantId);
+    await (this.#rebuild === undefined ? inLive() : this.#rebuild.renew(tenantId, inLive));
   }
 
   status(): SinkStatus {
@@ -104,7 +147,7 @@ export class RebuildableSink {
     this.#closing.abort();
     // The live sink is to write nothing any more when an exchange is broken off.
     const rebuilt = this.#rebuild?.close();
-    await Promise.all([this.#live.close(), rebuilt, this.#requests]);
+    await Promise.all([this.#live.close(), rebuilt, this.#requests, this.#leftovers.close()]);
     await this.#rebuild?.close();
   }
 
@@ -159,6 +202,7 @@ export class RebuildableSink {
       if (this.#closing.signal.aborted) return;
       this.#last = rebuild.status();
       this.#rebuild = undefined;
+      this.#leftovers.look();
     });
   }
 }

@@ -2,7 +2,7 @@ import { backOff, type BackOff } from '../core/back-off.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { within } from '../core/within.js';
-import type { Block, ReadStore, SinkStream } from './read-store.js';
+import type { Block, ReadStore, SinkStream, Watermark } from './read-store.js';
 import { blocksOf } from './sink-rows.js';
 import type { SinkSource } from './sink-source.js';
 import { SinkTenant, type Gathered, type SinkPositions } from './sink-tenant.js';
@@ -147,6 +147,15 @@ export class Sink {
       this.#mark(tenant);
       this.#schedule(0);
     });
+  }
+
+  /**
+   * Resolves when no row is in the store of a former tenant of that id. @throws StatefoldError UNAVAILABLE when that takes longer than
+   * `deadlineMs`, or when the tenant isn't attached.
+   */
+  async settled(tenantId: string, deadlineMs: number): Promise<void> {
+    const isFirst = this.#tenants.get(tenantId)?.source.incarnation === undefined && this.#tenants.has(tenantId);
+    if (!isFirst) await this.flush(tenantId, {}, deadlineMs);
   }
 
   /** Drops a tenant's rows (or all), then fills them again from the log. Resolves when the rows are dropped; `flush` waits for the refill. */
@@ -302,8 +311,8 @@ export class Sink {
     // A tenant alone fills the block; of many, each gets its share.
     const started: Promise<void>[] = [];
     const share = Math.max(64 * 1024, Math.floor(maxBytes / 3 / turn.length));
+    await this.#startAll(turn.filter(({ started: isStarted }) => !isStarted));
     for (const tenant of turn) {
-      if (!tenant.started) tenant.start(await this.#watermarks(tenant.source));
       // Off the list before it is read: an advance from here on puts it back.
       this.#dirty.delete(tenant);
       const reading = tenant.gather(share).then((gathered) => {
@@ -318,13 +327,22 @@ export class Sink {
     return ready.length > turn.length;
   }
 
-  async #watermarks({ tenantId, incarnation }: SinkSource): Promise<Readonly<Record<SinkStream, number>>> {
+  async #startAll(tenants: readonly SinkTenant[]): Promise<void> {
     const { store } = this.#options;
-    const watermarks = await store.watermarks(tenantId, incarnation);
-    // The store was away when the former tenant of the id was deleted: what it still has would be taken for this one's.
-    if (incarnation !== undefined && Object.values(watermarks).every((offset) => offset === 0))
-      await store.reset(tenantId);
-    return watermarks;
+    const found = new Map<SinkTenant, Awaited<ReturnType<ReadStore['watermarks']>>>();
+    const unknown: Watermark[] = [];
+    for (const tenant of tenants) {
+      const { tenantId, incarnation } = tenant.source;
+      const watermarks = await store.watermarks(tenantId, incarnation);
+      found.set(tenant, watermarks);
+      if (Object.values(watermarks).some((offset) => offset > 0)) continue;
+      // The store was away when the former tenant of the id was deleted: what it still has would be taken for this one's.
+      if (incarnation !== undefined) await store.reset(tenantId);
+      unknown.push({ tenantId, incarnation, stream: 'events', offset: 0 });
+    }
+    // Before its first row: whose rows there are is told by watermarks.
+    if (unknown.length > 0) await store.setWatermarks(unknown);
+    for (const [tenant, watermarks] of found) tenant.start(watermarks);
   }
 
   /** Writes what was read, the watermarks last. @returns whether that was about as much as a round takes. */
@@ -456,6 +474,7 @@ export class Sink {
 }
 
 const reached = (tenant: SinkTenant, target: FlushTarget): boolean =>
+  tenant.started &&
   (target.events === undefined ||
     Math.min(tenant.offset('events') ?? 0, tenant.offset('states') ?? 0) >= target.events) &&
   (target.changes === undefined || (tenant.offset('changes') ?? 0) >= target.changes);

@@ -3,7 +3,7 @@ import type { Logger } from '../core/logger.js';
 import { partitionKey, storedAs } from '../core/slots.js';
 import type { Log } from '../log/log.js';
 import { allTopics } from '../log/topics.js';
-import type { Sink } from '../read-store/sink.js';
+import type { RebuildableSink } from '../read-store/rebuildable-sink.js';
 import type { Snapshots } from '../snapshots/snapshots.js';
 import type { LocalStore } from '../store/local-store.js';
 import type { TenantRegistry } from './tenant-registry.js';
@@ -23,7 +23,7 @@ export interface TenantDataOptions {
   readonly store: Pick<LocalStore, 'drop'>;
   readonly log: Pick<Log, 'deleteTopic'>;
   /** Undefined: there is no read store. */
-  readonly sink: Pick<Sink, 'remove'> | undefined;
+  readonly sink: Pick<RebuildableSink, 'remove'> | undefined;
   readonly logger: Logger;
 }
 
@@ -53,7 +53,7 @@ export class TenantData {
     for (const topic of allTopics(storedAs(tenant))) await this.#options.log.deleteTopic(topic);
   }
 
-  /** The same, and its rows in the read store: where that is away they stay, and the logger is told. */
+  /** The same, and its rows in the read store: where that is away they stay until it is back. */
   async remove(tenant: StoredTenant): Promise<void> {
     const { sink, logger } = this.#options;
     const { tenantId } = tenant;
@@ -61,7 +61,7 @@ export class TenantData {
     await sink
       ?.remove(tenantId)
       .catch((error: unknown) =>
-        logger.warn({ err: error, tenantId }, 'rows of a deleted tenant are still in the read store'),
+        logger.warn({ err: error, tenantId }, 'Rows of a deleted tenant stay in the read store until it is back'),
       );
   }
 }

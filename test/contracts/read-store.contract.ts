@@ -233,6 +233,14 @@ export function readStoreContract(name: string, open: () => Promise<ReadStoreUnd
       assert.deepEqual(await store.watermarks(one, 'f00d'), { events: 0, states: 0, changes: 0 });
       await store.setWatermarks([{ tenantId: one, incarnation: 'f00d', stream: 'events', offset: 3 }]);
       assert.deepEqual(await store.watermarks(one, 'f00d'), { events: 3, states: 0, changes: 0 });
+      // Also where nothing is written yet.
+      const three = tenant();
+      await store.setWatermarks([{ tenantId: three, stream: 'events', offset: 0 }]);
+      const known = (await store.tenants()).filter(({ tenantId }) => [one, three].includes(tenantId));
+      assert.deepEqual(
+        known.map(({ tenantId, incarnation }) => `${tenantId} ${incarnation ?? ''}`).sort(),
+        [`${one} `, `${one} f00d`, `${three} `].sort(),
+      );
       assert.deepEqual(await store.watermarks(one), { events: 9, states: 0, changes: 0 });
       await store.reset(one);
       assert.deepEqual(await store.watermarks(one), { events: 0, states: 0, changes: 0 });

@@ -5,7 +5,7 @@ import { before, describe, it } from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
 import { ClickHouseConnection, type Statement } from '../../src/read-store/clickhouse/connection.js';
 import { ClickHouseSecondTables } from '../../src/read-store/clickhouse/clickhouse-second-tables.js';
-import { TableDefinitions } from '../../src/read-store/clickhouse/table-definitions.js';
+import { nameIn, TableDefinitions } from '../../src/read-store/clickhouse/table-definitions.js';
 import type { EmbeddedEngine } from '../../src/read-store/embedded/embedded-engine.js';
 import { RebuildableSink } from '../../src/read-store/rebuildable-sink.js';
 import type { RebuildReach } from '../../src/read-store/rebuild.js';
@@ -17,6 +17,7 @@ import { ListedLog } from './sink-fixture.js';
 const MAX_BYTES = 3 * 65_536;
 const DATA = `{"text":"${'x'.repeat(400)}"}`;
 const POLL_MS = 20;
+const SECOND_EVENTS = nameIn('second', 'events');
 /** Of the live set. */
 const TABLES = 5;
 
@@ -29,12 +30,16 @@ describe('a rebuild beside the live tables', () => {
     await engine.ready(60_000);
   });
 
+  /** Of the catalog. */
+  const tenants = new Map<string, string | undefined>();
+
   /** A database of its own for each test: a rebuild is of all tenants. */
   const open = (context: CleanUp) => {
     const database = `d${randomUUID().replaceAll('-', '')}`;
+    let isAway = false;
     const endpoint = () => {
       const known = engine.endpoint();
-      return known && { ...known, database };
+      return known && !isAway ? { ...known, database } : undefined;
     };
     const store = openStore(context, engine, { endpoint });
     const rows = <T>(sql: string): Promise<T[]> => rowsOf<T>(store, sql);
@@ -72,19 +77,24 @@ describe('a rebuild beside the live tables', () => {
       const sink = new RebuildableSink({
         ...{ store, second, logger: silentLogger, delayMs: 10, maxBytes: MAX_BYTES, pollMs: POLL_MS },
       });
-      sink.start({ tenants: () => new Map(), open: () => Promise.resolve(false), ...reach });
+      sink.start({
+        tenants: () => tenants,
+        ...{ caughtUp: () => Promise.resolve(), isWrittenHere: () => true, open: () => Promise.resolve(false) },
+        ...reach,
+      });
       return { sink, connection, tables };
     };
     const names = async (): Promise<string[]> =>
       (
         await rows<{ name: string }>('SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name')
       ).map(({ name }) => name);
-    return { rows, exec, process, names, endpoint };
+    return { rows, exec, process, names, endpoint, away: (whether: boolean) => void (isAway = whether) };
   };
   type Opened = ReturnType<typeof open>;
 
   const log = (commits: number): ListedLog => {
     const one = new ListedLog(`t-${randomUUID()}`);
+    tenants.set(one.tenantId, one.incarnation);
     grow(one, commits);
     return one;
   };
@@ -98,6 +108,11 @@ describe('a rebuild beside the live tables', () => {
   const isThrough = (sink: RebuildableSink): Promise<void> =>
     until('the rebuild is through', () => sink.rebuildStatus()?.state === 'done');
   const all = (one: ListedLog): { events: number; changes: number } => ({ events: one.end, changes: one.changesEnd });
+  const tenantsWithRows = async (opened: Opened): Promise<string[]> => {
+    const tables = ['events', 'aggregate_states', 'projection_states', 'notifications', 'watermarks'];
+    const of = tables.map((table) => `SELECT tenant FROM ${table}`).join(' UNION ALL ');
+    return (await opened.rows<{ tenant: string }>(`SELECT DISTINCT tenant FROM (${of})`)).map(({ tenant }) => tenant);
+  };
   const stray = (opened: Opened, tenant: string): Promise<void> =>
     opened.exec(`INSERT INTO events (tenant, aggregate_id, version) VALUES ('${tenant}', 'stray', 1)`);
 
@@ -257,9 +272,7 @@ describe('a rebuild beside the live tables', () => {
   it('takes what is deleted meanwhile out of both sets, and fills what more is asked for', async (context) => {
     const opened = open(context);
     const [one, two, gone] = [log(800), log(200), log(200)];
-    const { sink } = opened.process({
-      tenants: () => new Map([one, two].map(({ tenantId }) => [tenantId, undefined])),
-    });
+    const { sink } = opened.process();
     context.after(() => sink.close());
     for (const each of [one, two, gone]) {
       sink.attach(each);
@@ -269,6 +282,7 @@ describe('a rebuild beside the live tables', () => {
     await sink.rebuild(one.tenantId);
     await sink.rebuild(two.tenantId);
     assert.deepEqual(sink.rebuildStatus()?.tenantIds, [one.tenantId, two.tenantId]);
+    tenants.delete(gone.tenantId);
     await sink.remove(gone.tenantId);
     await isThrough(sink);
     const counted = await opened.rows<{ tenant: string; n: number }>(
@@ -398,6 +412,80 @@ describe('a rebuild beside the live tables', () => {
         ),
         [{ n: 310 + death.strays, strays: death.strays }],
       );
+    });
+
+  it('takes the rows of tenants out that were deleted while the engine was away, and of others none', async (context) => {
+    const opened = open(context);
+    const [one, two, gone] = [log(20), log(20), log(20)];
+    const { sink } = opened.process();
+    for (const each of [one, two, gone]) {
+      sink.attach(each);
+      await sink.flush(each.tenantId, all(each));
+    }
+    opened.away(true);
+    tenants.delete(gone.tenantId);
+    await assert.rejects(sink.remove(gone.tenantId));
+    opened.away(false);
+    await until('they are gone', async () => (await tenantsWithRows(opened)).length === 2);
+
+    // Nobody was there to remove them, and the id has another tenant.
+    await sink.close();
+    tenants.set(two.tenantId, 'f00d');
+    const next = opened.process();
+    context.after(() => next.sink.close());
+    await until('those of the former tenant are gone', async () => (await tenantsWithRows(opened)).length === 1);
+    next.sink.attach(one);
+    await next.sink.flush(one.tenantId, all(one));
+    assert.deepEqual(await opened.rows('SELECT toUInt32(count()) AS n FROM events FINAL'), [{ n: 20 }]);
+  });
+
+  it('leaves rows that another process removes, and looks again until it has', async (context) => {
+    const opened = open(context);
+    const gone = log(20);
+    const former = opened.process();
+    former.sink.attach(gone);
+    await former.sink.flush(gone.tenantId, all(gone));
+    await former.sink.close();
+    tenants.delete(gone.tenantId);
+    let isOwner = false;
+    let asked = 0;
+    const isWrittenHere = (): boolean => (asked++, isOwner);
+    const { sink } = opened.process({ isWrittenHere });
+    context.after(() => sink.close());
+    await until('it has looked twice', () => asked > 1);
+    assert.deepEqual(await tenantsWithRows(opened), [gone.tenantId]);
+    isOwner = true;
+    await until('they are gone', async () => (await tenantsWithRows(opened)).length === 0);
+  });
+
+  for (const death of [
+    { text: 'MODIFY COMMENT', left: 1, isDone: true },
+    { text: 'EXCHANGE', left: 3, isDone: false },
+  ])
+    it(`has no rows of a tenant that is deleted as soon as the process is there again, gone at ${death.text}`, async (context) => {
+      const opened = open(context);
+      const [one, gone] = [log(300), log(100)];
+      const former = opened.process();
+      for (const each of [one, gone]) {
+        former.sink.attach(each);
+        await former.sink.flush(each.tenantId, all(each));
+      }
+      former.connection.dieAt = { ...death };
+      void former.sink.rebuild();
+      await until('it is gone', () => former.connection.isDead);
+      if (death.text === 'MODIFY COMMENT')
+        await opened.exec(
+          `INSERT INTO ${SECOND_EVENTS} (tenant, aggregate_id, version) VALUES ('${gone.tenantId}', 'a', 1)`,
+        );
+      for (const each of [one, gone]) former.sink.detach(each.tenantId);
+      const next = opened.process();
+      context.after(() => next.sink.close());
+      next.sink.attach(one);
+      tenants.delete(gone.tenantId);
+      await next.sink.remove(gone.tenantId);
+      await isThrough(next.sink);
+      await next.sink.flush(one.tenantId, all(one));
+      assert.deepEqual(await tenantsWithRows(opened), [one.tenantId]);
     });
 
   it('renames tables in a database that can not exchange them, also after a kill between two names', async (context) => {

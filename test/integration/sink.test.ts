@@ -450,6 +450,16 @@ describe('the sink, into a real engine', () => {
     // It was deleted while the store was away: nobody dropped its rows.
     first.detach(former.tenantId);
     const next = new ListedLog(former.tenantId, 'f00d');
+    // Whoever reads rows of the id waits until none of them is the former one's.
+    const early = open(context);
+    early.attach(next);
+    await early.settled(next.tenantId, 30_000);
+    assert.deepEqual([await eventsOf(next.tenantId), await statesOf(next.tenantId)], [[], []]);
+    await early.close();
+    await assert.rejects(
+      early.settled(next.tenantId, 30_000),
+      (error) => error instanceof StatefoldError && error.code === 'UNAVAILABLE',
+    );
     next.append('a', ['{"n":7}']);
     for (const sink of [open(context), open(context)]) {
       sink.attach(next);

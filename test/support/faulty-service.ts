@@ -160,6 +160,7 @@ const faultyReadStore = (store: ReadStore, fuse: Fuse): ReadStore => ({
     await store.insert(block);
   },
   watermarks: (tenantId, incarnation) => store.watermarks(tenantId, incarnation),
+  tenants: () => store.tenants(),
   setWatermarks: async (watermarks) => {
     fuse.at('after-read-store-insert');
     await store.setWatermarks(watermarks);

@@ -1,12 +1,21 @@
 import { Readable } from 'node:stream';
 import type { ClickHouseSettings } from '@clickhouse/client';
 import type { Logger } from '../../core/logger.js';
-import { bytesOfRow, type Block, type ReadStore, type Row, type SinkStream, type Watermark } from '../read-store.js';
+import {
+  bytesOfRow,
+  type Block,
+  type ReadStore,
+  type Row,
+  type SinkStream,
+  type StoredTenantRows,
+  type Watermark,
+} from '../read-store.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import { connect, ClickHouseConnection } from './connection.js';
 import { refusesForMemory, refusesRows, statementError, unavailable } from './errors.js';
 import { encodeBlock } from './row-binary.js';
 import { nameIn, TableDefinitions, TABLES, type KeptDays, type TableName, type TableSet } from './table-definitions.js';
+import { streamName, streamOf } from './watermark-streams.js';
 
 export interface ClickHouseReadStoreOptions {
   /** Asked at every call: an embedded engine comes and goes; undefined while it is away. */
@@ -39,10 +48,6 @@ const SETTINGS = { async_insert: 0, workload: 'statefold', type_json_skip_duplic
  * gives the same ones, and would be believed to have them still.
  */
 const REPLICATED = { insert_quorum: 'auto', insert_deduplicate: 0 } as const;
-
-/** A stream in the table of watermarks. */
-const nameOf = (stream: SinkStream, incarnation: string | undefined): string =>
-  incarnation === undefined ? stream : `${stream}_${incarnation}`;
 
 interface Rejection {
   readonly table: Block['table'];
@@ -214,8 +219,20 @@ export class ClickHouseReadStore implements ReadStore {
       },
     );
     const offsets = new Map(rows.map((row) => [row.stream, Number(row.log_offset)]));
-    const at = (stream: SinkStream): number => offsets.get(nameOf(stream, incarnation)) ?? 0;
+    const at = (stream: SinkStream): number => offsets.get(streamName(stream, incarnation)) ?? 0;
     return { events: at('events'), states: at('states'), changes: at('changes') };
+  }
+
+  async tenants(): Promise<readonly StoredTenantRows[]> {
+    const rows = await this.#connection.rows<{ tenant: string; streams: string[] }>('did not tell whose rows it has', {
+      query: `SELECT tenant, groupUniqArray(stream) AS streams FROM ${this.#name('watermarks')} GROUP BY tenant`,
+    });
+    return rows.flatMap(({ tenant, streams }) => {
+      const incarnations = new Set(
+        streams.flatMap((name) => streamOf(name) ?? []).map(({ incarnation }) => incarnation),
+      );
+      return [...incarnations].map((incarnation) => ({ tenantId: tenant, incarnation }));
+    });
   }
 
   async setWatermarks(watermarks: readonly Watermark[]): Promise<void> {
@@ -226,7 +243,7 @@ export class ClickHouseReadStore implements ReadStore {
         columns: ['tenant', 'stream', 'log_offset'],
         values: watermarks.map(({ tenantId, incarnation, stream, offset }) => ({
           tenant: tenantId,
-          stream: nameOf(stream, incarnation),
+          stream: streamName(stream, incarnation),
           log_offset: offset,
         })),
         format: 'JSONEachRow',

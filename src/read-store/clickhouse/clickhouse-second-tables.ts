@@ -1,9 +1,9 @@
 import { StatefoldError } from '../../core/errors.js';
-import type { SinkStream } from '../read-store.js';
 import type { Lagging, RebuildPhase, RebuildRecord, SecondTables } from '../second-tables.js';
 import type { ClickHouseConnection } from './connection.js';
 import { lacksDatabase } from './errors.js';
 import { nameIn, quoted, TABLES, type TableDefinitions, type TableName } from './table-definitions.js';
+import { streamOf } from './watermark-streams.js';
 
 export interface ClickHouseSecondTablesOptions {
   readonly connection: ClickHouseConnection;
@@ -24,7 +24,6 @@ const OF_RECORD = 'watermarks' satisfies TableName;
 const SWAP_ORDER: readonly TableName[] = [...TABLES.filter((table) => table !== OF_RECORD), OF_RECORD];
 /** For what goes through all rows of a tenant, or waits for statements of analysts that read a former table. */
 const LONG_MS = 600_000;
-const STREAM = /^(events|states|changes)(?:_(.+))?$/;
 
 /** The second set as tables beside the live ones, in the same database of one server or of the embedded engine. */
 export class ClickHouseSecondTables implements SecondTables {
@@ -97,8 +96,8 @@ export class ClickHouseSecondTables implements SecondTables {
       },
     );
     return rows.flatMap(({ tenant, stream }) => {
-      const [, name, incarnation] = STREAM.exec(stream) ?? [];
-      return name === undefined ? [] : [{ tenantId: tenant, incarnation, stream: name as SinkStream }];
+      const named = streamOf(stream);
+      return named === undefined ? [] : [{ tenantId: tenant, ...named }];
     });
   }
 
