@@ -113,7 +113,13 @@ export function openReadStore(
   const sink = new RebuildableSink({
     store: readStore,
     logger,
-    observer: metrics.sink,
+    observer: {
+      ...metrics.sink,
+      storeAvailable: (isAvailable) => {
+        metrics.sink.storeAvailable?.(isAvailable);
+        if (isAvailable && settings.clickhouseUrl === undefined) void copies.removeIdle().catch(() => undefined);
+      },
+    },
     // Tables that several processes write to, or several servers have, can't be exchanged with what one process filled.
     second: isWrittenByOthers || isReplicated(settings) ? undefined : secondOf(ground, options),
   });

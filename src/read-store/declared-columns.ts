@@ -28,11 +28,26 @@ const DEFINITION = /^#\/\$defs\/(.+)$/;
 
 interface Scalar extends Pick<DeclaredColumn, 'asFound' | 'parse'> {
   readonly type: string;
+  /** That JSON Schema says, beside the name of the type in .NET. */
+  readonly format?: string;
   /** Within arrays and maps, whose elements are not parsed. */
   readonly inner?: string;
 }
 
 const INTEGER: Scalar = { type: 'Int64', asFound: ['Int64'] };
+const INTEGERS: ReadonlySet<string> = new Set([
+  'sbyte',
+  'byte',
+  'short',
+  'ushort',
+  'int',
+  'uint',
+  'long',
+  'nint',
+  'nuint',
+]);
+const WIDE: Scalar = { type: 'Int128', asFound: ['Int64', 'UInt64'] };
+const UNSIGNED: Scalar = { type: 'UInt64', asFound: ['Int64', 'UInt64'] };
 const NUMBER: Scalar = { type: 'Float64', asFound: ['Float64', 'Int64', 'UInt64'] };
 const BOOLEAN: Scalar = { type: 'Bool', asFound: ['Bool'] };
 const TEXT: Scalar = { type: 'String', asFound: ['String'] };
@@ -43,13 +58,18 @@ const MOMENT: Scalar = {
   parse: (text) => `parseDateTime64BestEffortOrNull(${text}, 7, 'UTC')`,
   inner: 'String',
 };
-const BY_DOTNET: ReadonlyMap<unknown, Scalar> = new Map([
-  ['ulong', { type: 'UInt64', asFound: ['Int64', 'UInt64'] }],
+/** A day that the type has not, it would have as its first or last one. */
+const dateOf = (text: string): string =>
+  `if(toString(toDate32OrNull(${text})) = ${text}, toDate32OrNull(${text}), NULL)`;
+const BY_DOTNET: ReadonlyMap<unknown, Scalar> = new Map<unknown, Scalar>([
+  ['ulong', UNSIGNED],
   ['decimal', { type: 'Decimal(38, 10)', asFound: [] }],
-  ['DateTime', MOMENT],
-  ['DateTimeOffset', MOMENT],
-  ['DateOnly', { type: 'Date32', asFound: [], parse: (text) => `toDate32OrNull(${text})`, inner: 'String' }],
-  ['Guid', { type: 'UUID', asFound: [], parse: (text) => `toUUIDOrNull(${text})`, inner: 'String' }],
+  ['Int128', WIDE],
+  ['UInt128', { type: 'UInt128', asFound: ['Int64', 'UInt64'] }],
+  ['DateTime', { ...MOMENT, format: 'date-time' }],
+  ['DateTimeOffset', { ...MOMENT, format: 'date-time' }],
+  ['DateOnly', { type: 'Date32', asFound: [], parse: dateOf, inner: 'String', format: 'date' }],
+  ['Guid', { type: 'UUID', asFound: [], parse: (text) => `toUUIDOrNull(${text})`, inner: 'String', format: 'uuid' }],
 ]);
 const BY_TYPE: ReadonlyMap<unknown, Scalar> = new Map([
   ['integer', INTEGER],
@@ -103,9 +123,19 @@ function listed(
 
 function scalarOf(schema: Schema): Scalar | undefined {
   const values = schema['enum'];
-  if (!Array.isArray(values)) return BY_DOTNET.get(schema['x-dotnet']) ?? BY_TYPE.get(schema['type']);
+  if (!Array.isArray(values)) return ofDotnet(schema);
   if (values.every((value) => typeof value === 'string')) return TEXT;
-  return values.every((value) => typeof value === 'number') ? INTEGER : undefined;
+  if (!values.every((value) => typeof value === 'number')) return undefined;
+  return values.some((value) => value >= 2 ** 63) ? UNSIGNED : INTEGER;
+}
+
+function ofDotnet({ type, format, 'x-dotnet': name }: Schema): Scalar | undefined {
+  const byType = BY_TYPE.get(type);
+  const known = BY_DOTNET.get(name);
+  // A class of the tenant's may have the name of one of .NET's.
+  if (byType !== undefined && known !== undefined && known.format === format) return known;
+  // Flags of an enum, of which it is not said how many bits they have.
+  return byType === INTEGER && typeof name === 'string' && !INTEGERS.has(name) ? WIDE : byType;
 }
 
 /** What a reference names, and what may be null besides. */

@@ -1,3 +1,4 @@
+import { identifier, quoted } from './sql-text.js';
 import { declaredColumns, type DeclaredColumn, type DeclaredStates } from './declared-columns.js';
 
 /** A path of a JSON column that rows have, with the types that its values had. */
@@ -9,12 +10,18 @@ export interface Path {
   readonly path: string;
   /** ClickHouse's, e.g. `Int64`, `String`, `Array(Nullable(String))`. */
   readonly types: readonly string[];
+  /** Of the owner, with the empty path: sorts before that of an owner that came later. */
+  readonly since?: string | undefined;
+  /** How many rows have it, of those that were counted; undefined: all paths of the owner have room. */
+  readonly rows?: number | undefined;
 }
 
 export interface TypedView {
   readonly name: string;
   /** The `SELECT` behind it. */
   readonly select: string;
+  /** The same with the JSON as one column, where the engine does not take the other. */
+  readonly untyped: string;
 }
 
 const COLUMNS: Record<Path['table'], readonly string[]> = {
@@ -23,6 +30,10 @@ const COLUMNS: Record<Path['table'], readonly string[]> = {
   projection_states: ['projection_id', 'key', 'sequence', 'last_modified'],
 };
 const MOST_COLUMNS = 1000;
+/** Sorts behind each `since`. */
+const LAST = '\uffff';
+/** The table of a view. Columns are named with it: a bare name may be that of a member, which would be taken in its place. */
+const SOURCE = 'source';
 /** ClickHouse takes a statement of 256 KiB. */
 const MOST_TEXT = 128 * 1024;
 const NUMBERS = /^(?:U?Int\d+|Float\d+)$/;
@@ -44,12 +55,14 @@ export function readBy(statement: string, parameters: ReadonlyMap<string, string
 interface Known {
   readonly declared: DeclaredStates[];
   readonly found: Path[];
+  /** Of who came after all others unless given: there are no rows. */
+  since: string;
 }
 
 /**
  * One view for the events and one for the states of each aggregate type, and one for each class of a projection: paths are columns
  * of one type, so that they can be grouped, ordered and computed with as they are. Columns of states are those that the code declares, and
- * what rows have besides. A view takes the engine some milliseconds, of which there may be hundreds for a statement that reads one: what
+ * what rows have besides. Of owners whose views would have one name, whoever came first has it. A view takes the engine some milliseconds, of which there may be hundreds for a statement that reads one: what
  * is not read is there by its name alone.
  */
 export async function typedViews(
@@ -59,16 +72,21 @@ export async function typedViews(
 ): Promise<TypedView[]> {
   const owners = new Map<string, Known>();
   const of = (table: Path['table'], owner: string): Known => {
-    const id = JSON.stringify([table, owner]);
+    const id = idOf(table, owner);
     let known = owners.get(id);
-    if (known === undefined) owners.set(id, (known = { declared: [], found: [] }));
+    if (known === undefined) owners.set(id, (known = { declared: [], found: [], since: LAST }));
     return known;
   };
   for (const path of paths) of(path.table, path.owner).found.push(path);
+  for (const { table, owner, since } of paths)
+    if (since !== undefined)
+      for (const one of tablesOf(table)) if (owners.has(idOf(one, owner))) of(one, owner).since = since;
   for (const one of declared) of(one.table, one.owner).declared.push(one);
   const taken = new Set<string>(['events', 'aggregate_states', 'projection_states', 'notifications']);
   const views: TypedView[] = [];
-  for (const [id, known] of [...owners].sort(([a], [b]) => (a < b ? -1 : 1))) {
+  const first = ([id, { since }]: readonly [string, Known], [other, than]: readonly [string, Known]): number =>
+    since < than.since || (since === than.since && id < other) ? -1 : 1;
+  for (const [id, known] of [...owners].sort(first)) {
     const [table, owner] = JSON.parse(id) as [Path['table'], string];
     // Of a class without its namespace.
     const named = table === 'projection_states' ? (owner.split(/[.+]/).at(-1) ?? owner) : owner;
@@ -76,10 +94,9 @@ export async function typedViews(
     let name = wanted;
     for (let i = 2; taken.has(name); i++) name = `${wanted}_${i}`;
     taken.add(name);
-    views.push({
-      name,
-      select: isRead(name) ? selectOf(table, owner, known.found, await columnsOf(known.declared)) : UNREAD,
-    });
+    const untyped = fromRows(table, owner, [...COLUMNS[table], jsonOf(table)].map(fixedColumn));
+    const select = isRead(name) ? selectOf(table, owner, known.found, await columnsOf(known.declared)) : UNREAD;
+    views.push({ name, select, untyped });
   }
   return views;
 }
@@ -90,10 +107,10 @@ function selectOf(
   found: readonly Path[],
   declared: ReadonlyMap<string, DeclaredColumn>,
 ): string {
-  const json = table === 'events' ? 'data' : 'state';
+  const json = jsonOf(table);
   const fixed = COLUMNS[table];
   const taken = new Set<string>([...fixed, json]);
-  const columns: string[] = [...fixed];
+  const columns = fixed.map(fixedColumn);
   let length = 0;
   const add = (path: string, value: string): void => {
     if (columns.length >= MOST_COLUMNS || length > MOST_TEXT) return;
@@ -106,11 +123,18 @@ function selectOf(
   };
   const types = new Map(found.map((path) => [path.path, path.types]));
   for (const [path, column] of declared) add(path || 'value', declaredValue(json, column, types.get(path)));
-  for (const { path, types: ofPath } of [...found].sort((a, b) => (a.path < b.path ? -1 : 1)))
+  const byRows = [...found].sort((a, b) => (b.rows ?? 0) - (a.rows ?? 0) || (a.path < b.path ? -1 : 1));
+  for (const { path, types: ofPath } of byRows)
     if (isColumn(path) && !isWithin(path, declared)) add(path, valueOf(json, path, ofPath));
-  const final = table === 'events' ? '' : ' FINAL';
+  return fromRows(table, owner, columns);
+}
+
+/** Of states those that are there: a key whose state is gone has a row all the same. */
+function fromRows(table: Path['table'], owner: string, columns: readonly string[]): string {
+  const from = `SELECT ${columns.join(', ')} FROM ${table} AS ${SOURCE}`;
   const kind = table === 'projection_states' ? 'class_name' : 'aggregate_type';
-  return `SELECT ${columns.join(', ')} FROM ${table}${final} WHERE ${kind} = ${quoted(owner)}`;
+  const where = `WHERE ${SOURCE}.${kind} = ${quoted(owner)}`;
+  return table === 'events' ? `${from} ${where}` : `${from} FINAL ${where} AND ${SOURCE}.state_raw IS NOT NULL`;
 }
 
 /** By their paths. Two projections may have a class of one name, whose states differ: what they declare otherwise is as rows have it. */
@@ -142,27 +166,49 @@ function declaredValue(
   found: readonly string[] | undefined,
 ): string {
   const bare = /^Nullable\((.+)\)$/.exec(type)?.[1];
-  if (path.length > 0 && bare !== undefined && found !== undefined && found.every((one) => asFound.includes(one))) {
-    const place = placeOf(json, path);
-    if (bare === 'String') return `${place}::Nullable(String)`;
-    return asFound.length === 1 ? `${place}.:${identifier(bare)}` : `accurateCastOrNull(${place}, ${quoted(bare)})`;
-  }
-  const at = path.map((name) => `, ${quoted(name)}`).join('');
+  const isFound = found?.every((one) => asFound.includes(one)) === true && path.every(isWritable);
+  if (path.length > 0 && bare !== undefined && isFound)
+    return castOf(placeOf(json, path), bare, asFound.length === 1 ? 'one type' : 'several');
   // A list or dictionary that is not there is empty: ClickHouse has no NULL for it.
-  const text = bare === undefined ? `ifNull(${json}_raw, '')` : `${json}_raw`;
-  const value = `JSONExtract(${text}${at}, ${quoted(parse === undefined ? type : 'Nullable(String)')})`;
+  const text = bare === undefined ? `ifNull(${rawOf(json)}, '')` : rawOf(json);
+  const value = extracted(text, path, parse === undefined ? type : 'Nullable(String)');
   return parse === undefined ? value : parse(value);
 }
 
 /** A value of any other type than the column's is shown as text where the column is text, and else is NULL. */
 function valueOf(json: string, path: string, types: readonly string[]): string {
-  const place = placeOf(json, path.split('.'));
+  const names = path.split('.');
   const type = columnType(types);
+  if (!names.every(isWritable)) return unwritable(json, path, type);
+  const place = placeOf(json, names);
   if (type === undefined) return `toJSONString(${place})`;
-  if (type === 'String') return `${place}::Nullable(String)`;
-  if (type.startsWith('Array(')) return `${place}.:${identifier(type)}`;
-  return types.length === 1 ? `${place}.:${identifier(type)}` : `accurateCastOrNull(${place}, ${quoted(type)})`;
+  return castOf(place, type, types.length === 1 || type.startsWith('Array(') ? 'one type' : 'several');
 }
+
+/** Of a value of any of the types that rows have there. */
+function castOf(place: string, type: string, has: 'one type' | 'several'): string {
+  if (type === 'String') return `${place}::Nullable(String)`;
+  if (has === 'one type') return `${place}.:${identifier(type)}`;
+  // Whole numbers that a double has not all digits of are the nearest one.
+  return type === 'Float64'
+    ? `toFloat64OrNull(${place}::Nullable(String))`
+    : `accurateCastOrNull(${place}, ${quoted(type)})`;
+}
+
+/** A name that means something to the engine where it is part of a path: its value is read from the text. Its dots may be of the name. */
+function unwritable(json: string, path: string, type: string | undefined): string {
+  const value = (names: readonly string[]): string =>
+    type === undefined
+      ? `nullIf(JSONExtractRaw(${[rawOf(json), ...names.map(quoted)].join(', ')}), '')`
+      : extracted(rawOf(json), names, type.startsWith('Array(') ? type : `Nullable(${type})`);
+  const whole = value([path]);
+  return path.includes('.') && type?.startsWith('Array(') !== true
+    ? `coalesce(${whole}, ${value(path.split('.'))})`
+    : whole;
+}
+
+const extracted = (text: string, path: readonly string[], type: string): string =>
+  `JSONExtract(${[text, ...path.map(quoted), quoted(type)].join(', ')})`;
 
 /** Undefined: values of no common type, shown as JSON. */
 function columnType(types: readonly string[]): string | undefined {
@@ -171,11 +217,21 @@ function columnType(types: readonly string[]): string | undefined {
   if (first === undefined) return 'String';
   if (known.length === 1) return first.includes('JSON') || first.startsWith('Tuple') ? undefined : first;
   if (known.every((type) => NUMBERS.test(type)))
-    return known.some((type) => type.startsWith('Float')) ? 'Float64' : 'Int64';
+    return known.some((type) => type.startsWith('Float')) ? 'Float64' : 'Int128';
   return known.some((type) => type.startsWith('Array(') || type.startsWith('Tuple')) ? undefined : 'String';
 }
 
-const placeOf = (json: string, path: readonly string[]): string => [json, ...path.map(identifier)].join('.');
+const idOf = (table: Path['table'], owner: string): string => JSON.stringify([table, owner]);
+const jsonOf = (table: Path['table']): string => (table === 'events' ? 'data' : 'state');
+/** A type is as old as its first event, that of its states too. */
+const tablesOf = (table: Path['table']): readonly Path['table'][] =>
+  table === 'projection_states' ? [table] : ['events', 'aggregate_states'];
+const fixedColumn = (name: string): string => `${SOURCE}.${name} AS ${name}`;
+const rawOf = (json: string): string => `${SOURCE}.${json}_raw`;
+const placeOf = (json: string, path: readonly string[]): string => [SOURCE, json, ...path.map(identifier)].join('.');
+
+/** In a path, `:` and `^` before a backtick stand for a type and for an object. */
+const isWritable = (name: string): boolean => !/^[:^]|[`\\\0]/.test(name);
 
 /** A name without a character can't be written: such a member is read from the JSON itself. */
 const isColumn = (path: string): boolean => path.split('.').every((name) => name !== '');
@@ -185,5 +241,3 @@ const snake = (name: string): string =>
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
     .replace(/[^A-Za-z0-9]+/g, '_')
     .toLowerCase();
-const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
-const identifier = (text: string): string => `\`${text.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;

@@ -203,6 +203,92 @@ public sealed record Ledger(${members});
     assert.equal(await rows('SELECT count() FROM wide_events'), '1\n');
   });
 
+  await t.test('names that the engine has a use for are columns', async () => {
+    await append('syntax-1', { ':`Int64`': 1, 'a.:`x`': 2, '^`a`': { z: 3 }, 'a\0b': 4, '`list': [5], plain: 6 });
+    assert.equal(
+      await rows(
+        String.raw`SELECT ${'`:\\`Int64\\``'}, ${'`a.:\\`x\\``'}, ${'`^\\`a\\`.z`'}, ${'`a\\0b`'}, ${'`\\`list`'}, plain FROM syntax_events`,
+      ),
+      '1\t2\t3\t4\t[5]\t6\n',
+    );
+  });
+
+  await t.test('a member that is named as a column, or as the table of a view, is not taken for it', async () => {
+    const data = {
+      aggregate_type: 'a',
+      data_raw: 'b',
+      tenant: 'c',
+      source: { aggregate_type: 'd' },
+      'source.data': 'e',
+    };
+    await append('named-1', { ...data, aggregate_id: 'f', plain: 7 });
+    assert.equal(
+      await rows(
+        'SELECT aggregate_id, `data.aggregate_id`, aggregate_type, data_raw, tenant, `source.aggregate_type`, `source.data`, plain FROM named_events',
+      ),
+      'named-1\tf\ta\tb\tc\td\te\t7\n',
+    );
+    await api.deployReducer({
+      'Named.cs': `using System.Text.Json.Serialization;
+public sealed record Named([property: JsonPropertyName("state_raw")] string? Raw, [property: JsonPropertyName("aggregate_type")] string Type, [property: JsonPropertyName("n")] decimal N);
+[AggregateType("named")] public sealed class NamedReducer : IReducer<Named> { public Named? Apply(Named? state, Event e) => e.EventType == "Gone" ? null : new Named(null, "x", 1.5m); }`,
+    });
+    await until(
+      async () => (await rows('SELECT count(), any(aggregate_type), any(n) FROM named_states')) === '1\tx\t1.5\n',
+    );
+    success(await api.post('/events', { aggregateId: 'named-1', eventType: 'Gone', data: {} }), 201);
+    // A state that is gone is not counted.
+    await until(async () => (await rows('SELECT count() FROM named_states')) === '0\n');
+  });
+
+  await t.test('of types whose views would have one name the older one keeps it', async () => {
+    await append('clashName-1', { n: 1 });
+    assert.equal(await rows('SELECT n FROM clash_name_events'), '1\n');
+    await append('ClashName-1', { n: 2 });
+    assert.equal(await rows('SELECT n FROM clash_name_events'), '1\n');
+    assert.equal(await rows('SELECT n FROM clash_name_events_2'), '2\n');
+  });
+
+  await t.test('an event of very many members takes no column from the others', async () => {
+    for (let n = 1; n <= 3; n++) await append(`usual-${n}`, { zebra: n, origin: { code: 'LAS' } });
+    await append('usual-4', Object.fromEntries(Array.from({ length: 3_000 }, (_, i) => [`a${i}`, i])));
+    assert.equal(await rows('SELECT sum(zebra), any(`origin.code`) FROM usual_events'), '6\tLAS\n');
+    assert.ok((await rows('DESCRIBE usual_events')).split('\n').length > 500, 'others are there besides');
+  });
+
+  await t.test('numbers of several types are of one that has room for them', async () => {
+    await append('mixed-1', { whole: -1, all: 2 ** 53 });
+    const answer = await service.request('POST', '/events', {
+      key: API_KEY,
+      headers: { 'Content-Type': 'application/json' },
+      raw: '{"aggregateId":"mixed-2","eventType":"Flown","data":{"whole":18446744073709551615,"all":0.5}}',
+    });
+    position = Number(success(answer, 201).headers.get('statefold-position'));
+    await append('mixed-3', { all: 1 });
+    assert.equal(
+      await rows('SELECT min(whole), max(whole), min(all), max(all) FROM mixed_events'),
+      '-1\t18446744073709551615\t0.5\t9007199254740992\n',
+    );
+  });
+
+  await t.test(
+    'values that a column has no room for are NULL, and types of the tenant with the names of others are their own',
+    async () => {
+      await api.deployReducer({
+        'Edge.cs': `[System.Flags] public enum Rights : ulong { Some = 1, All = 1ul << 63 }
+public sealed record Guid(string Text);
+public sealed record Edge(DateOnly First, DateTime Zero, Rights Rights, Guid Guid, Int128 Wide);
+[AggregateType("edge")] public sealed class EdgeReducer : IReducer<Edge> { public Edge? Apply(Edge? state, Event e) => new Edge(DateOnly.MinValue, DateTime.MinValue, Rights.All, new Guid("own"), 5); }`,
+      });
+      await append('edge-1', {});
+      await until(async () => (await rows('SELECT count() FROM edge_states')) === '1\n');
+      assert.equal(
+        await rows('SELECT first, toYear(zero), rights, `guid.text`, wide FROM edge_states'),
+        '\\N\t1\t9223372036854775808\town\t5\n',
+      );
+    },
+  );
+
   await t.test('by the client', async () => {
     const found = await client.sql<{ origin: string; n: number }>(
       'SELECT `origin.code` AS origin, count() AS n FROM trip_events WHERE origin = {origin:String} GROUP BY origin',

@@ -45,13 +45,13 @@ test('a path has the type that its values have in common', async () => {
     path('trip', 'f.g', ['Bool']),
     path('trip', '', []),
   );
-  assert.match(select, /data\.`a`\.:`Int64` AS `a`/);
-  assert.match(select, /accurateCastOrNull\(data\.`b`, 'Float64'\) AS `b`/);
-  assert.match(select, /data\.`c`::Nullable\(String\) AS `c`/);
-  assert.match(select, /data\.`d`\.:`Array\(Nullable\(String\)\)` AS `d`/);
-  assert.match(select, /toJSONString\(data\.`e`\) AS `e`/);
-  assert.match(select, /data\.`f`\.`g`\.:`Bool` AS `f\.g`/);
-  assert.match(select, / FROM events WHERE aggregate_type = 'trip'$/);
+  assert.match(select, /source\.data\.`a`\.:`Int64` AS `a`/);
+  assert.match(select, /toFloat64OrNull\(source\.data\.`b`::Nullable\(String\)\) AS `b`/);
+  assert.match(select, /source\.data\.`c`::Nullable\(String\) AS `c`/);
+  assert.match(select, /source\.data\.`d`\.:`Array\(Nullable\(String\)\)` AS `d`/);
+  assert.match(select, /toJSONString\(source\.data\.`e`\) AS `e`/);
+  assert.match(select, /source\.data\.`f`\.`g`\.:`Bool` AS `f\.g`/);
+  assert.match(select, / FROM events AS source WHERE source\.aggregate_type = 'trip'$/);
 });
 
 test('a path with the name of another column is told apart, and no name leaves its quotes', async () => {
@@ -64,11 +64,11 @@ test('a path with the name of another column is told apart, and no name leaves i
 test('states are read as they are now', async () => {
   assert.match(
     await only(path('t', '', [], 'aggregate_states')),
-    /FROM aggregate_states FINAL WHERE aggregate_type = 't'$/,
+    /FROM aggregate_states AS source FINAL WHERE source\.aggregate_type = 't' AND source\.state_raw IS NOT NULL$/,
   );
   assert.match(
     await only(path('T', '', [], 'projection_states')),
-    /FROM projection_states FINAL WHERE class_name = 'T'$/,
+    /FROM projection_states AS source FINAL WHERE source\.class_name = 'T' AND source\.state_raw IS NOT NULL$/,
   );
 });
 
@@ -117,12 +117,12 @@ test('a declared column is read from the JSON where rows have nothing else in it
   );
   assert.match(
     found,
-    /state\.`n`\.:`Int64` AS `n`, state\.`s`::Nullable\(String\) AS `s`, accurateCastOrNull\(state\.`d`, 'Float64'\) AS `d`/,
+    /source\.state\.`n`\.:`Int64` AS `n`, source\.state\.`s`::Nullable\(String\) AS `s`, toFloat64OrNull\(source\.state\.`d`::Nullable\(String\)\) AS `d`/,
   );
   const other = await selectOf([ofState('n', ['Int64', 'String']), ofState('s', ['Date'])], declares('t', schema));
   assert.match(
     other,
-    /JSONExtract\(state_raw, 'n', 'Nullable\(Int64\)'\) AS `n`, JSONExtract\(state_raw, 's', 'Nullable\(String\)'\) AS `s`, JSONExtract/,
+    /JSONExtract\(source\.state_raw, 'n', 'Nullable\(Int64\)'\) AS `n`, JSONExtract\(source\.state_raw, 's', 'Nullable\(String\)'\) AS `s`, JSONExtract/,
   );
 });
 
@@ -133,7 +133,7 @@ test('what rows have besides follows; what lies in a dictionary does not', async
   const select = await selectOf([ofState('by.x', ['Int64']), ofState('bygone', ['Int64'])], declares('t', schema));
   assert.match(
     select,
-    /JSONExtract\(ifNull\(state_raw, ''\), 'by', 'Map\(String, Nullable\(Int64\)\)'\) AS `by`, state\.`bygone`/,
+    /JSONExtract\(ifNull\(source\.state_raw, ''\), 'by', 'Map\(String, Nullable\(Int64\)\)'\) AS `by`, source\.state\.`bygone`/,
   );
   assert.doesNotMatch(select, /by\.x/);
 });
@@ -141,7 +141,7 @@ test('what rows have besides follows; what lies in a dictionary does not', async
 test('a state that is no object is one column; one without end, and one of several kinds, have those that rows have', async () => {
   assert.match(
     await selectOf([], declares('t', { type: 'integer' })),
-    /JSONExtract\(state_raw, 'Nullable\(Int64\)'\) AS `value`/,
+    /JSONExtract\(source\.state_raw, 'Nullable\(Int64\)'\) AS `value`/,
   );
   const chain = {
     $ref: '#/$defs/C~1',
@@ -163,5 +163,8 @@ test('two classes of one name that differ in a member leave it as rows have it',
   const of = (type: string): DeclaredStates =>
     declares('A.T', object({ n: { type }, same: { type: 'boolean' } }), 'projection_states');
   const select = await selectOf([path('A.T', 'n', ['String'], 'projection_states')], of('integer'), of('string'));
-  assert.match(select, /JSONExtract\(state_raw, 'same', 'Nullable\(Bool\)'\) AS `same`, state\.`n`\.?:?:?.* AS `n`/);
+  assert.match(
+    select,
+    /JSONExtract\(source\.state_raw, 'same', 'Nullable\(Bool\)'\) AS `same`, source\.state\.`n`\.?:?:?.* AS `n`/,
+  );
 });

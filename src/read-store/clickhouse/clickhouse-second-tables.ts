@@ -2,7 +2,8 @@ import { StatefoldError } from '../../core/errors.js';
 import type { Lagging, RebuildPhase, RebuildRecord, SecondTables } from '../second-tables.js';
 import type { ClickHouseConnection } from './connection.js';
 import { lacksDatabase } from './errors.js';
-import { nameIn, quoted, TABLES, type TableDefinitions, type TableName } from './table-definitions.js';
+import { quoted } from '../sql-text.js';
+import { nameIn, TABLES, type TableDefinitions, type TableName } from './table-definitions.js';
 import { streamOf } from './watermark-streams.js';
 
 export interface ClickHouseSecondTablesOptions {

@@ -1,3 +1,4 @@
+import { quoted } from '../sql-text.js';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -114,8 +115,6 @@ export class TableDefinitions {
     return cluster === undefined ? '' : ` ON CLUSTER \`${cluster}\``;
   }
 }
-
-export const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 
 /** ClickHouse writes the arguments of types with other spaces than people do. */
 const plain = (type: string): string => type.replace(/ *= */g, '=');

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { drainPending, Session } from 'chdb';
 import { EngineError } from './engine-error.js';
-import { identifier, quoted } from './statement.js';
+import { identifier, quoted } from '../sql-text.js';
 
 export interface EngineOptions {
   /** Holds the engine's own directory and the spool of the HTTP interface. */

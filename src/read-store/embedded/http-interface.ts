@@ -13,7 +13,8 @@ import { CODE, contentTypeOf, exception, statusOf } from './http-answer.js';
 import { authenticate, bodyOf, readParameters, type Credentials, type RequestParameters } from './http-request.js';
 import { Pool, PoolFullError } from './pool.js';
 import { ResultPipe } from './result-pipe.js';
-import { quoted, readStatement, type Statement } from './statement.js';
+import { quoted } from '../sql-text.js';
+import { readStatement, type Statement } from './statement.js';
 
 export interface HttpInterfaceOptions {
   readonly engine: Engine;

@@ -23,7 +23,8 @@ import { contentTypeOf } from './http-answer.js';
 import { Pool, PoolFullError } from './pool.js';
 import type { QueryOutcome, QueryRequest } from './query-process.js';
 import { ResultPipe } from './result-pipe.js';
-import { identifier, quoted, readStatement } from './statement.js';
+import { identifier, quoted } from '../sql-text.js';
+import { readStatement } from './statement.js';
 import type { TenantCopies, TenantCopy } from './tenant-copies.js';
 
 /** How a program is started in the jail. */
@@ -223,7 +224,9 @@ export class JailedSql implements TenantSql {
       memoryBytes: limits.memoryBytes,
       database: DATABASE,
       prepare: [...copy.tables.map(({ attach }) => attach), 'SYSTEM STOP MERGES'],
-      views: views.map(({ name, select }) => `CREATE VIEW ${identifier(name)} AS ${select}`),
+      views: views.map(({ name, select, untyped }) =>
+        [select, untyped].map((one) => `CREATE VIEW ${identifier(name)} AS ${one}`),
+      ),
       confine: [
         ...[...parameters].map(([name, value]) => `SET param_${name} = ${quoted(value)}`),
         `SET ${settings.map(([name, value]) => `${name} = ${quoted(String(value))}`).join(', ')}`,

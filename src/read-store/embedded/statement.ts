@@ -151,8 +151,3 @@ function readQuery(text: string, keyword: string): Statement {
     tail: tailAt === undefined ? '' : text.slice(tailAt, end),
   };
 }
-
-/** A ClickHouse string literal. */
-export const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
-/** A ClickHouse identifier. */
-export const identifier = (text: string): string => `\`${text.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;

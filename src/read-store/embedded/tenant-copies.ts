@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { StatefoldError } from '../../core/errors.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import type { Path } from '../tenant-views.js';
-import { quoted } from './statement.js';
+import { quoted } from '../sql-text.js';
 
 /** Tables of which a tenant has a copy, and the JSON column that its views are made of. */
 export const COPIED = ['events', 'aggregate_states', 'projection_states', 'notifications'] as const;
@@ -27,6 +27,14 @@ export interface TenantCopy {
   /** Paths of JSON columns that the rows have. */
   readonly paths: readonly Path[];
 }
+
+/** What the paths of a table belong to, its column of JSON, and what tells which of them came first. */
+const PATHS = {
+  events: { kind: 'aggregate_type', column: 'data', since: "leftPad(toString(min(log_offset)), 20, '0')" },
+  aggregate_states: { kind: 'aggregate_type', column: 'state', since: "''" },
+  // Ids of projections ascend with their age.
+  projection_states: { kind: 'class_name', column: 'state', since: 'min(projection_id)' },
+} as const;
 
 export interface TenantCopiesOptions {
   readonly endpoint: () => ClickHouseEndpoint | undefined;
@@ -51,7 +59,20 @@ interface Known {
   readonly sources: Sources;
   /** Of each table: the rows of all inserts up to this one are in the copy. */
   readonly upTo: Record<CopiedTable, number>;
-  readonly paths: Map<string, { readonly path: Path; readonly types: Set<string> }>;
+  readonly owners: Map<string, KnownOwner>;
+}
+
+/** An aggregate type, or a class of a projection, that has rows in a table. */
+interface KnownOwner {
+  readonly table: Path['table'];
+  readonly owner: string;
+  since: string | undefined;
+  paths: Map<string, KnownPath>;
+}
+
+interface KnownPath {
+  readonly types: Set<string>;
+  readonly rows?: number;
 }
 
 interface Retired {
@@ -64,8 +85,11 @@ const DATABASE = 'statefold_sql';
 /** Of the paths in a tenant's JSON that become columns of views; what is past it is read by `data.path` all the same. */
 const LONGEST_PATH = 200;
 const MOST_PATHS = 1000;
-const MOST_OWNERS = 200;
-const MOST_NOTED = 20_000;
+const MOST_OWNERS = 1000;
+const MOST_NOTED = 100_000;
+/** Of an owner with more paths than columns, so many rows say which of them are columns, and for so long they are counted. */
+const COUNTED_ROWS = 10_000;
+const COUNTING_SECONDS = 5;
 const DEADLINE_MS = 120_000;
 /** Tables are exchanged one after another, and once in a rebuild. */
 const MOST_REPLACED = 10;
@@ -138,8 +162,9 @@ export class TenantCopies {
     }
   }
 
-  /** Removes the copies that nobody has asked for of late: they take as much of the disk as the rows. @throws StatefoldError UNAVAILABLE */
+  /** Removes the copies that nobody has asked for of late, those of an earlier process too: they take as much of the disk as the rows. @throws StatefoldError UNAVAILABLE */
   async removeIdle(): Promise<void> {
+    await this.#prepared();
     const since = this.#now() - this.#options.idleMs;
     for (const [tenantId, asked] of this.#asked) {
       if (asked > since || this.#refreshing.has(tenantId)) continue;
@@ -160,11 +185,7 @@ export class TenantCopies {
   }
 
   async #refresh(tenantId: string): Promise<TenantCopy> {
-    this.#ready ??= this.#prepare().catch((error: unknown) => {
-      this.#ready = undefined;
-      throw error;
-    });
-    await this.#ready;
+    await this.#prepared();
     for (let replaced = 0; ; replaced++) {
       const copy = await this.#refreshed(tenantId);
       if (copy !== undefined) return copy;
@@ -196,7 +217,7 @@ export class TenantCopies {
       throw error;
     }
     if (await this.#isReplaced(known)) return void this.#retire(tenantId, known);
-    const copy = { tables: await this.#partsOf(known), paths: [...known.paths.values()].map(pathOf) };
+    const copy = { tables: await this.#partsOf(known), paths: [...known.owners.values()].flatMap(pathsOf) };
     if (this.#generationOf(tenantId) !== generation)
       throw new StatefoldError(
         'UNAVAILABLE',
@@ -227,6 +248,14 @@ export class TenantCopies {
     return this.#allDropped + (this.#dropped.get(tenantId) ?? 0);
   }
 
+  #prepared(): Promise<void> {
+    this.#ready ??= this.#prepare().catch((error: unknown) => {
+      this.#ready = undefined;
+      throw error;
+    });
+    return this.#ready;
+  }
+
   /** What an earlier process left has no known end. */
   async #prepare(): Promise<void> {
     await this.#options.ensureSchema();
@@ -240,7 +269,7 @@ export class TenantCopies {
     // Where they were exchanged meanwhile, it was done to others.
     if (isSame(sources, await this.#sources())) for (const uuid of Object.values(sources)) this.#numbered.add(uuid);
     const upTo = { events: -1, aggregate_states: -1, projection_states: -1, notifications: -1 };
-    const known: Known = { prefix: randomUUID().replaceAll('-', ''), sources, upTo, paths: new Map() };
+    const known: Known = { prefix: randomUUID().replaceAll('-', ''), sources, upTo, owners: new Map() };
     await this.#run(`CREATE DATABASE IF NOT EXISTS ${DATABASE}`);
     for (const table of COPIED) await this.#run(`CREATE TABLE ${DATABASE}.${nameOf(known, table)} AS ${table}`);
     return known;
@@ -269,22 +298,41 @@ export class TenantCopies {
   }
 
   async #notePaths(known: Known, table: Exclude<CopiedTable, 'notifications'>, added: string): Promise<void> {
-    const [kind, column] =
-      table === 'events'
-        ? ['aggregate_type', 'data']
-        : [table === 'aggregate_states' ? 'aggregate_type' : 'class_name', 'state'];
-    const found = await this.#rows<{ owner: string; paths: Record<string, string[]> }>(
-      `SELECT ${kind} AS owner, mapFilter((path, types) -> length(path) <= ${LONGEST_PATH}, distinctJSONPathsAndTypes(${column})) AS found, mapFromArrays(arraySlice(mapKeys(found), 1, ${MOST_PATHS}), arraySlice(mapValues(found), 1, ${MOST_PATHS})) AS paths FROM ${table} WHERE ${added} GROUP BY owner LIMIT ${MOST_OWNERS}`,
+    const { kind, column, since } = PATHS[table];
+    const found = await this.#rows<{ owner: string; since: string; count: number; paths: Record<string, string[]> }>(
+      `SELECT ${kind} AS owner, ${since} AS since, mapFilter((path, types) -> length(path) <= ${LONGEST_PATH}, distinctJSONPathsAndTypes(${column})) AS found, length(found) AS count, mapFromArrays(arraySlice(mapKeys(found), 1, ${MOST_PATHS}), arraySlice(mapValues(found), 1, ${MOST_PATHS})) AS paths FROM ${table} WHERE ${added} GROUP BY owner ORDER BY owner LIMIT ${MOST_OWNERS}`,
     );
-    for (const { owner, paths } of found)
-      for (const [path, types] of Object.entries({ '': [], ...paths })) {
-        const id = JSON.stringify([table, owner, path]);
-        const before = known.paths.get(id);
-        if (before === undefined && known.paths.size >= MOST_NOTED) return;
-        const noted = before ?? { path: { table, owner, path, types: [] }, types: new Set<string>() };
-        for (const type of types) noted.types.add(type);
-        known.paths.set(id, noted);
+    let noted = 0;
+    for (const { paths } of known.owners.values()) noted += paths.size;
+    for (const { owner, since: first, count, paths } of found) {
+      const id = JSON.stringify([table, owner]);
+      const one = known.owners.get(id) ?? { table, owner, since: undefined, paths: new Map<string, KnownPath>() };
+      known.owners.set(id, one);
+      if (first !== '' && (one.since === undefined || first < one.since)) one.since = first;
+      const before = one.paths.size;
+      for (const [path, types] of Object.entries(paths)) {
+        const had = one.paths.get(path);
+        if (had === undefined && noted >= MOST_NOTED) continue;
+        one.paths.set(path, { ...had, types: new Set([...(had?.types ?? []), ...types]) });
+        if (had === undefined) noted++;
       }
+      const isNew = one.paths.size > before || count > MOST_PATHS;
+      if (isNew && Math.max(count, one.paths.size) > MOST_PATHS) await this.#rank(known, one);
+    }
+  }
+
+  /** Of more paths than there can be columns, those that most rows have: a few odd rows are not to take the place of the usual ones. */
+  async #rank(known: Known, one: KnownOwner): Promise<void> {
+    const { kind, column } = PATHS[one.table];
+    const rows = `SELECT ${column} FROM ${DATABASE}.${nameOf(known, one.table)} WHERE ${kind} = ${quoted(one.owner)} LIMIT ${COUNTED_ROWS}`;
+    const counted = await this.#rows<{ path: string; types: string[]; rows: number }>(
+      `SELECT found.1 AS path, groupUniqArray(found.2) AS types, count() AS rows FROM (SELECT arrayJoin(JSONAllPathsWithTypes(${column})) AS found FROM (${rows})) WHERE length(path) <= ${LONGEST_PATH} GROUP BY path ORDER BY rows DESC, path LIMIT ${MOST_PATHS} SETTINGS max_execution_time = ${COUNTING_SECONDS}, timeout_overflow_mode = 'break', max_threads = 1`,
+    );
+    const paths = counted.map(({ path, types, rows: count }): [string, KnownPath] => [
+      path,
+      { types: new Set([...types, ...(one.paths.get(path)?.types ?? [])]), rows: Number(count) },
+    ]);
+    if (paths.length > 0) one.paths = new Map(paths);
   }
 
   async #partsOf(known: Known): Promise<CopiedParts[]> {
@@ -351,7 +399,7 @@ const nameOf = ({ prefix }: Known, table: CopiedTable): string => `t${prefix}_${
 const isSame = (one: Sources, other: Sources): boolean => COPIED.every((table) => one[table] === other[table]);
 const isOf = ({ sources }: Known, tables: Sources): boolean => isSame(sources, tables);
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-const pathOf = ({ path, types }: { readonly path: Path; readonly types: ReadonlySet<string> }): Path => ({
-  ...path,
-  types: [...types].sort(),
-});
+const pathsOf = ({ table, owner, since, paths }: KnownOwner): readonly Path[] => [
+  { table, owner, path: '', types: [], since },
+  ...[...paths].map(([path, { types, rows }]) => ({ table, owner, path, types: [...types].sort(), rows })),
+];
