@@ -103,7 +103,7 @@ function copy(response: IncomingMessage, output: Writable, marker: Buffer | unde
       else reject(error);
     };
     output.on('drain', resume).on('error', stopped);
-    response.on('data', (chunk: Buffer) => {
+    const take = (chunk: Buffer): void => {
       if (failure !== undefined) {
         failure = Buffer.concat([failure, chunk]);
         return;
@@ -114,9 +114,14 @@ function copy(response: IncomingMessage, output: Writable, marker: Buffer | unde
       if (at >= 0) failure = held.subarray(at + (marker?.length ?? 0));
       if (upTo > 0 && !output.write(held.subarray(0, upTo))) response.pause();
       held = held.subarray(upTo);
-    });
+    };
+    response.on('data', take);
     response.once('end', () => settle());
-    response.once('error', settle);
+    response.once('error', (error) => {
+      // While a slow reader is waited for, the end of the answer is in memory, and is not told any more.
+      for (let rest: unknown; (rest = response.read()) !== null;) take(rest as Buffer);
+      settle(error);
+    });
   });
 }
 

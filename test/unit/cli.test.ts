@@ -144,6 +144,25 @@ test('an answer of the read store that fails halfway is written up to there, whe
     }
 });
 
+test('why an answer failed halfway is told also where the output waits for its reader', async (t) => {
+  let taken = (): void => undefined;
+  const isTaken = new Promise<void>((resolve) => (taken = resolve));
+  const url = await listen(t, (_, response) => {
+    response.setHeader('X-ClickHouse-Exception-Tag', 'TAG');
+    response.write('1\n2\n'.repeat(100));
+    void isTaken.then(() =>
+      response.write(
+        '\r\n__exception__\r\nTAG\r\nCode: 396. DB::Exception: too much\r\n32 TAG\r\n__exception__\r\n',
+        () => response.destroy(),
+      ),
+    );
+  });
+  const output = new Writable({ highWaterMark: 1, write: () => taken() });
+  await assert.rejects(runSql({ url, user: 'u', password: 'p', database: 'd' }, 'SELECT 1', 'TabSeparated', output), {
+    message: 'Code: 396. DB::Exception: too much',
+  });
+});
+
 test('a slow reader of the output slows the read store, and one that goes away ends the command quietly', async (t) => {
   const chunk = Buffer.alloc(64 * 1024, 'x');
   let sent = 0;
