@@ -18,7 +18,7 @@ import {
 import type { ReadStore } from '../read-store/read-store.js';
 import type { RebuildReach } from '../read-store/rebuild.js';
 import { ClickHouseConnection } from '../read-store/clickhouse/connection.js';
-import { ClickHouseSecondTables } from '../read-store/clickhouse/clickhouse-second-tables.js';
+import { ClickHouseSecondTables, COPY_MS } from '../read-store/clickhouse/clickhouse-second-tables.js';
 import { TableDefinitions } from '../read-store/clickhouse/table-definitions.js';
 import { RebuildableSink, type RebuildableSinkOptions } from '../read-store/rebuildable-sink.js';
 import { tracing } from '../core/tracing.js';
@@ -129,6 +129,7 @@ export function openReadStore(
   });
   metrics.watch('read_store_behind_tenants', () => sink.status().behind);
   metrics.watch('read_store_refused_tenants', () => sink.status().refused);
+  metrics.watch('read_store_rebuild_failing', () => (sink.rebuildStatus()?.failure === undefined ? 0 : 1));
   return {
     ...{ readStore, sink, tenantSql, isWrittenByOthers },
     access: async () => {
@@ -153,10 +154,10 @@ function secondOf(
   options: ClickHouseReadStoreOptions,
 ): NonNullable<RebuildableSinkOptions['second']> {
   const { endpoint, schemaDirectory: directory, keptDays } = options;
-  const connection = new ClickHouseConnection({ endpoint, deadlineMs: SECOND_TABLES_MS });
+  const connection = new ClickHouseConnection({ endpoint, deadlineMs: SECOND_TABLES_MS, silenceMs: COPY_MS });
   const tables = new ClickHouseSecondTables({ connection, definitions: new TableDefinitions({ directory, keptDays }) });
   const store = new ClickHouseReadStore({ ...options, set: 'second' });
-  shutdown.add('second set of the read store', () => Promise.all([connection.close(), store.close()]));
+  shutdown.add('second set of the read store', () => store.close());
   return {
     tables: decorate.secondTables?.(tables) ?? tables,
     store: tracedReadStore(decorate.readStore?.(store) ?? store, tracing.tracer),

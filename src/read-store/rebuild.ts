@@ -23,6 +23,8 @@ export interface RebuildOptions {
   /** Makes a sink that fills the second set. */
   readonly openSecond: () => Sink;
   readonly live: Pick<Sink, 'alone' | 'positions' | 'restart'>;
+  /** Makes live tables that are missing. */
+  readonly ensureLive: () => Promise<void>;
   /** Those that are followed now. */
   readonly sources: () => Iterable<SinkSource>;
   readonly reach: () => RebuildReach | undefined;
@@ -123,8 +125,8 @@ export class Rebuild {
   status(): RebuildStatus {
     const { since, phase, tenantIds } = this.#record;
     const second = this.#second?.positions();
-    const refused = this.#second?.status().refused ?? 0;
-    const failure = this.#failure ?? (refused > 0 ? `rows of ${refused} tenants are refused` : undefined);
+    const { refused = 0, failure: ofStore } = this.#second?.status() ?? {};
+    const failure = this.#failure ?? ofStore ?? (refused > 0 ? `rows of ${refused} tenants are refused` : undefined);
     let [position, of] = [0, 0];
     const isThrough = this.#endedAt !== undefined;
     for (const [tenantId, live] of this.#options.live.positions()) {
@@ -174,6 +176,8 @@ export class Rebuild {
         this.#failure = messageOf(error);
         if (failures === 0)
           logger.warn({ reason: this.#failure }, 'The rebuild of the read store stands still; it tries again');
+        // Somebody may have dropped one. While they are exchanged, one that is missing is to be renamed.
+        if (this.#record.phase !== 'swapping') await this.#options.ensureLive().catch(() => undefined);
         await this.#wait(backOff(failures++, BACK_OFF_MS));
       }
   }
@@ -192,7 +196,7 @@ export class Rebuild {
   async #advance(): Promise<boolean> {
     const { tables, live } = this.#options;
     if (this.#record.phase === 'preparing') await this.#prepare();
-    else if ((await tables.find()) === undefined) return this.#beginAgain();
+    else if ((await tables.find())?.phase !== this.#record.phase) return this.#beginAgain();
     const second = this.#second ?? this.#openSecond();
     const before = this.#before;
     this.#before = live.positions();
@@ -214,9 +218,12 @@ export class Rebuild {
     });
   }
 
-  /** Somebody has dropped tables of it. */
+  /** Somebody has dropped tables of it, or a process of another version has made them. */
   #beginAgain(): false {
-    this.#options.logger.warn({}, 'Tables that a rebuild of the read store filled are gone; it begins again');
+    this.#options.logger.warn(
+      {},
+      'Tables that a rebuild of the read store filled are gone, or of another version; it begins again',
+    );
     this.#record = { ...this.#record, phase: 'preparing' };
     return false;
   }

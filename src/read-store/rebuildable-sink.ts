@@ -147,6 +147,7 @@ export class RebuildableSink {
     this.#closing.abort();
     // The live sink is to write nothing any more when an exchange is broken off.
     const rebuilt = this.#rebuild?.close();
+    await this.#options.second?.tables.close();
     await Promise.all([this.#live.close(), rebuilt, this.#requests, this.#leftovers.close()]);
     await this.#rebuild?.close();
   }
@@ -189,7 +190,7 @@ export class RebuildableSink {
     const { tables, store } = second;
     const rebuild = new Rebuild(
       {
-        ...{ tables, logger, pollMs, live: this.#live },
+        ...{ tables, logger, pollMs, live: this.#live, ensureLive: () => this.#options.store.ensureSchema() },
         openSecond: () => new Sink({ ...this.#options, observer: {}, store }),
         sources: () => this.#sources.values(),
         reach: () => this.#reach,

@@ -32,7 +32,10 @@ export interface Lagging {
  * and each of its steps may be asked for again. All reject with StatefoldError UNAVAILABLE while the engine is away.
  */
 export interface SecondTables {
-  /** The rebuild that the tables tell of, whoever began it; undefined: there is none, or tables of it are gone. */
+  /**
+   * The rebuild that the tables tell of, whoever began it; undefined: there is none, or tables of it are gone. Tables of an earlier version
+   * are to be made anew: it is being prepared.
+   */
   find(): Promise<RebuildRecord | undefined>;
   /** Drops what is there of a set, and makes an empty one. */
   make(record: RebuildRecord): Promise<void>;
@@ -51,6 +54,8 @@ export interface SecondTables {
    * @returns whether one was left
    */
   exchange(): Promise<boolean>;
-  /** Drops what is there of a set that is not, or no longer, on its way. Waits for statements that read the tables. */
+  /** Drops what is there of a set that is not, or no longer, on its way. Statements that read the tables come to their end. */
   drop(): Promise<void>;
+  /** Nothing more is asked; what is under way is given up. */
+  close(): Promise<void>;
 }

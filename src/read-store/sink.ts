@@ -47,6 +47,8 @@ export interface SinkStatus {
   /** Tenants whose rows were refused at the last attempt, while those of others were taken. */
   readonly refused: number;
   readonly storeAvailable: boolean;
+  /** Why the store took nothing at the last attempt. */
+  readonly failure: string | undefined;
 }
 
 interface Flush {
@@ -82,6 +84,7 @@ export class Sink {
   /** It has taken something since the start: before, it may just take its time to come up. */
   #storeSeen = false;
   #storeFailures = 0;
+  #failure: string | undefined;
   #storeNotBefore = 0;
   #exclusive: Promise<unknown> = Promise.resolve();
   #paused = 0;
@@ -215,7 +218,8 @@ export class Sink {
     let refused = 0;
     for (const tenant of this.#tenants.values()) if (tenant.isRefused) refused++;
     const { size: tenants } = this.#tenants;
-    return { tenants, behind: since.length, oldestMs, refused, storeAvailable: this.#storeFailures === 0 };
+    const storeAvailable = this.#storeFailures === 0;
+    return { tenants, behind: since.length, oldestMs, refused, storeAvailable, failure: this.#failure };
   }
 
   /** Stops reading; the round that runs is awaited. What isn't written yet is written after the next start. */
@@ -274,6 +278,7 @@ export class Sink {
       if (this.#storeFailures > 0 || !this.#storeSeen) this.#options.observer?.storeAvailable?.(true);
       this.#storeSeen = true;
       this.#storeFailures = 0;
+      this.#failure = undefined;
     } catch (error) {
       this.#storeFailed(error);
     }
@@ -454,6 +459,7 @@ export class Sink {
   }
 
   #storeFailed(error: unknown): void {
+    this.#failure = error instanceof Error ? error.message : String(error);
     const wait = backOff(this.#storeFailures, this.#options.backOffMs ?? { first: 200, last: 15_000 });
     if (this.#storeFailures++ === 0) {
       const fields = error instanceof StatefoldError ? { reason: error.message } : { err: error };

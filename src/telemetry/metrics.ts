@@ -22,7 +22,8 @@ export type Watched =
   | 'faulted_artefacts'
   | 'projection_lag_commits'
   | 'read_store_behind_tenants'
-  | 'read_store_refused_tenants';
+  | 'read_store_refused_tenants'
+  | 'read_store_rebuild_failing';
 
 const WATCHED: Readonly<Record<Watched, string>> = {
   log_topics_short_of_copies:
@@ -41,6 +42,7 @@ const WATCHED: Readonly<Record<Watched, string>> = {
   read_store_behind_tenants: 'Active tenants with records that are not in the read store yet.',
   read_store_refused_tenants:
     'Active tenants whose rows the read store refused at the last attempt, while it took those of others.',
+  read_store_rebuild_failing: '1 while a rebuild of the read store stands still, and tries again.',
 };
 
 /** Counters as of now, since the start of the process. */

@@ -112,5 +112,19 @@ for (const kept of ['some', 'none'] as const)
     await until(() => again.task.changes.lastSequence() > head);
     const [change, ...others] = (await again.task.changes.of('p').read(head + 1, { items: 10 })).items;
     assert.deepEqual([change?.key, String(change?.state), others.length], ['a-1', '{"total":11}', 0]);
+
+    // A read store that is filled anew has them from the states.
+    const { sink } = again.task;
+    assert.equal(sink.changes.recent(0, {}), undefined);
+    assert.ok((await sink.changes.start()) > 0);
+    const told: [key: string, state: string][] = [];
+    let pages = 0;
+    for (let from: string | undefined; pages === 0 || from !== undefined; pages++) {
+      const { states, next } = await sink.projectionStates(from, 1);
+      for (const { key, state } of states) told.push([key, String(state)]);
+      from = next;
+    }
+    assert.ok(pages >= 3);
+    assert.deepEqual(told, Object.entries(await totals(again.task)));
     await again.close();
   });

@@ -488,6 +488,45 @@ describe('a rebuild beside the live tables', () => {
       assert.deepEqual(await tenantsWithRows(opened), [one.tenantId]);
     });
 
+  it('makes tables anew that a process of an earlier version has filled', async (context) => {
+    const opened = open(context);
+    const one = log(300);
+    const former = opened.process();
+    former.sink.attach(one);
+    await former.sink.flush(one.tenantId, all(one));
+    former.connection.dieAt = { text: 'MODIFY COMMENT', left: 1, isDone: true };
+    void former.sink.rebuild();
+    await until('it is gone', () => former.connection.isDead);
+    former.sink.detach(one.tenantId);
+    await opened.exec(`ALTER TABLE ${SECOND_EVENTS} DROP COLUMN correlation_id`);
+    const next = opened.process();
+    context.after(() => next.sink.close());
+    next.sink.attach(one);
+    await isThrough(next.sink);
+    await next.sink.flush(one.tenantId, all(one));
+    assert.deepEqual(await opened.rows("SELECT toUInt32(countIf(correlation_id = '')) AS n FROM events FINAL"), [
+      { n: 300 },
+    ]);
+  });
+
+  it('goes on when somebody drops the watermarks, and tells why it stood still', async (context) => {
+    const opened = open(context);
+    const one = log(300);
+    const { sink, connection } = opened.process();
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    connection.refused = 'EXCHANGE';
+    await sink.rebuild();
+    await until('it stands still', () => sink.rebuildStatus()?.failure !== undefined);
+    await opened.exec('DROP TABLE watermarks SYNC');
+    connection.refused = undefined;
+    await isThrough(sink);
+    assert.equal(sink.rebuildStatus()?.failure, undefined);
+    await sink.flush(one.tenantId, all(one));
+    assert.deepEqual(await opened.rows('SELECT toUInt32(count()) AS n FROM events FINAL'), [{ n: 300 }]);
+  });
+
   it('renames tables in a database that can not exchange them, also after a kill between two names', async (context) => {
     const opened = open(context);
     const endpoint = opened.endpoint();

@@ -182,6 +182,7 @@ const faultySecondTables = (tables: SecondTables, fuse: Fuse, isSwapped = { yes:
     fuse.at('in-read-store-copy');
   },
   lagging: () => tables.lagging(),
+  close: () => tables.close(),
   exchange: async () => {
     const isOne = await tables.exchange();
     if (isOne) fuse.at('in-read-store-exchange');

@@ -23,8 +23,8 @@ type Marks = ReadonlyMap<string, Mark>;
 /** The watermarks are exchanged last, so it is their table that has the record. */
 const OF_RECORD = 'watermarks' satisfies TableName;
 const SWAP_ORDER: readonly TableName[] = [...TABLES.filter((table) => table !== OF_RECORD), OF_RECORD];
-/** For what goes through all rows of a tenant, or waits for statements of analysts that read a former table. */
-const LONG_MS = 600_000;
+/** For what goes through all rows of tenants, be they billions: what is broken off is begun again. */
+export const COPY_MS = 24 * 3600 * 1000;
 
 /** The second set as tables beside the live ones, in the same database of one server or of the embedded engine. */
 export class ClickHouseSecondTables implements SecondTables {
@@ -39,7 +39,20 @@ export class ClickHouseSecondTables implements SecondTables {
     const record = marks.get(nameIn('second', OF_RECORD))?.record;
     if (record === undefined || !isNew(marks, OF_RECORD)) return undefined;
     // While they are exchanged, some of those that are second are former ones.
-    return record.phase === 'swapping' || TABLES.every((table) => isNew(marks, table)) ? record : undefined;
+    if (record.phase === 'swapping') return record;
+    if (!TABLES.every((table) => isNew(marks, table))) return undefined;
+    return (await this.#areOfThisVersion()) ? record : { ...record, phase: 'preparing' };
+  }
+
+  async #areOfThisVersion(): Promise<boolean> {
+    const { connection, definitions } = this.#options;
+    const columns = await connection.rows<{ table: string; name: string }>('did not tell the columns of its tables', {
+      query: 'SELECT table, name FROM system.columns WHERE database = currentDatabase()',
+    });
+    const there = new Set(columns.map(({ table, name }) => `${table}.${name}`));
+    return TABLES.every((table) =>
+      definitions.columnNames(table).every((name) => there.has(`${nameIn('second', table)}.${name}`)),
+    );
   }
 
   async make(record: RebuildRecord): Promise<void> {
@@ -78,14 +91,14 @@ export class ClickHouseSecondTables implements SecondTables {
       await connection.run(
         `could not drop rows of ${nameIn('second', table)}`,
         { query, parameters, settings },
-        LONG_MS,
+        COPY_MS,
       );
     }
     // Not the parts as they are: rows keep in them the numbers of blocks of the former table, which copies for SQL go by.
     for (const table of SWAP_ORDER) {
       const columns = definitions.columnNames(table).join(', ');
       const query = `INSERT INTO ${nameIn('second', table)} (${columns}) SELECT ${columns} FROM ${table} WHERE ${where} SETTINGS max_threads = 1, max_insert_threads = 1`;
-      await connection.run(`could not copy rows of ${table}`, { query, parameters }, LONG_MS);
+      await connection.run(`could not copy rows of ${table}`, { query, parameters }, COPY_MS);
     }
   }
 
@@ -117,9 +130,13 @@ export class ClickHouseSecondTables implements SecondTables {
         if (names.includes(nameIn(set, table)))
           await this.#options.connection.run(
             `could not drop ${nameIn(set, table)}`,
-            { query: `DROP TABLE IF EXISTS ${nameIn(set, table)} SYNC` },
-            LONG_MS,
+            // Not SYNC, which waits for analysts that read a former table.
+            { query: `DROP TABLE IF EXISTS ${nameIn(set, table)}` },
           );
+  }
+
+  close(): Promise<void> {
+    return this.#options.connection.close();
   }
 
   /** Databases of other engines than Atomic know no exchange; there a kill between the two names leaves none, and the table is renamed at the start. */

@@ -8,6 +8,8 @@ export interface ClickHouseConnectionOptions {
   readonly endpoint: () => ClickHouseEndpoint | undefined;
   /** Of every call. */
   readonly deadlineMs: number;
+  /** How long the engine may say nothing in the middle of a call, whatever its deadline. */
+  readonly silenceMs?: number;
 }
 
 export interface Statement {
@@ -22,6 +24,7 @@ const WORKLOAD = { workload: 'statefold' } as const;
 /** Statements of the service itself, over ClickHouse's HTTP interface. */
 export class ClickHouseConnection {
   readonly #options: ClickHouseConnectionOptions;
+  readonly #closing = new AbortController();
   #client: { readonly endpoint: ClickHouseEndpoint; readonly client: ClickHouseClient } | undefined;
 
   constructor(options: ClickHouseConnectionOptions) {
@@ -41,7 +44,7 @@ export class ClickHouseConnection {
     if (known !== undefined && known.endpoint.url === endpoint.url && known.endpoint.password === endpoint.password)
       return known.client;
     void known?.client.close();
-    const client = connect(endpoint);
+    const client = connect(endpoint, this.#options.silenceMs);
     this.#client = { endpoint, client };
     return client;
   }
@@ -53,7 +56,8 @@ export class ClickHouseConnection {
     deadlineMs = this.#options.deadlineMs,
   ): Promise<T> {
     try {
-      return await call(AbortSignal.timeout(deadlineMs), this.client());
+      const signal = AbortSignal.any([AbortSignal.timeout(deadlineMs), this.#closing.signal]);
+      return await call(signal, this.client());
     } catch (error) {
       throw error instanceof StatefoldError ? error : unavailable(what, error);
     }
@@ -87,15 +91,20 @@ export class ClickHouseConnection {
     });
   }
 
+  /** Statements under way are given up. */
   async close(): Promise<void> {
+    this.#closing.abort(new Error('its service ends'));
     await this.#client?.client.close();
     this.#client = undefined;
   }
 }
 
+const SILENCE_MS = 300_000;
+
 /** The client's own timeout is for silence in a long answer; calls have deadlines of their own. */
 export const connect = (
   endpoint: Omit<ClickHouseEndpoint, 'database'> & { readonly database: string | undefined },
+  silenceMs = SILENCE_MS,
 ): ClickHouseClient =>
   createClient({
     url: endpoint.url,
@@ -103,6 +112,6 @@ export const connect = (
     password: endpoint.password,
     ...(endpoint.database === undefined ? {} : { database: endpoint.database }),
     application: 'statefold',
-    request_timeout: 300_000,
+    request_timeout: silenceMs,
     log: { level: ClickHouseLogLevel.OFF },
   });
