@@ -4,6 +4,7 @@ import { GENERATION_STRIDE, type Fault, type OrderedState } from '../core/event.
 import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings } from './bindings.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
+import { jsonBytes, LIST_BYTES } from '../core/reads.js';
 import type { FoldAnswer } from './reducer-turns.js';
 import type { Reducers } from './reducers.js';
 import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
@@ -70,11 +71,13 @@ export class AggregateReads {
   ): Promise<{ readonly faults: readonly Fault[]; readonly more: boolean }> {
     await this.#options.partition.caughtUpAsOwner();
     const faults: Fault[] = [];
+    let bytes = 0;
     for (const aggregateId of this.#options.tables.faults.aggregates(aggregateType, after)) {
       const fault = this.row(aggregateId, aggregateType)?.fault;
       if (fault === undefined) continue;
-      if (faults.length === limit) return { faults, more: true };
+      if (faults.length === limit || bytes >= LIST_BYTES) return { faults, more: true };
       faults.push(fault);
+      bytes += jsonBytes(fault);
     }
     return { faults, more: false };
   }

@@ -48,6 +48,7 @@ export function openDeployments(
         );
       return tenant.storageRefusal;
     },
+    maxCatalogBytes: settings.tenantCatalogBytes,
     clock,
     logger,
     observer: metrics.deployments,

@@ -42,7 +42,7 @@ export interface TasksOptions {
   /** What its events must fit; without it they may be anything. */
   readonly schemasOf?: (tenantId: string) => EventChecks;
   /** What the tenant may store, and what its code takes; without it nothing is bounded. */
-  readonly storageOf?: (tenantId: string) => Pick<StorageMeterOptions, 'quota' | 'codeBytes'>;
+  readonly storageOf?: (tenantId: string) => Pick<StorageMeterOptions, 'quota' | 'definitionBytes'>;
   /** Undefined where this process is its own next owner. */
   readonly snapshots?: Pick<Snapshots, 'restore' | 'watch' | 'unwatch'> | undefined;
   readonly notes?: ActivityNotes;

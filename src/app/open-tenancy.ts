@@ -48,7 +48,7 @@ export async function openTenancy(
     isSuspended: (tenantId) => isSuspended(catalog, tenantId),
     storageOf: (tenantId) => ({
       quota: () => quotaOf(tenantId, 'storageBytes'),
-      codeBytes: () => codeBytes.of(tenantId),
+      definitionBytes: () => codeBytes.of(tenantId) + catalog.bytesOf(tenantId),
     }),
     schemasOf: (tenantId) => schemas.of(tenantId),
     snapshots,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
-import { READ_BYTES } from '../core/reads.js';
+import { LIST_BYTES, READ_BYTES } from '../core/reads.js';
 import { readBelow } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 import type { AuditBegun, AuditEnded, AuditEntry, AuditFilter, AuditPage, AuditTrail } from './audit-entry.js';
@@ -104,6 +104,7 @@ export class AuditLog implements AuditTrail {
     const end = await this.#follow();
     const start = await this.#log.startOffset(PARTITION);
     const entries: AuditEntry[] = [];
+    let bytes = 0;
     let top = Math.min(before ?? end, end);
     for (let looked = 0; looked < WINDOWS && top > start; looked++) {
       const bottom = Math.max(start, top - WINDOW);
@@ -117,7 +118,9 @@ export class AuditLog implements AuditTrail {
         const entry: AuditEntry = { ...stored, outcome: stored.outcome ?? 'unknown' };
         if (!isWanted(entry, filter)) continue;
         entries.push(entry);
-        if (entries.length === limit) return { entries, next: record.offset > start ? record.offset : undefined };
+        bytes += record.value?.length ?? 0;
+        if (entries.length === limit || bytes >= LIST_BYTES)
+          return { entries, next: record.offset > start ? record.offset : undefined };
       }
       top = bottom;
     }

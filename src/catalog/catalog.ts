@@ -244,6 +244,8 @@ export interface Catalog {
     id: string,
     change: (value: Entities[K]) => Entities[K] | undefined,
   ): Promise<Entities[K]>;
+  /** Of all entities of the tenant, as they are stored. */
+  bytesOf(tenantId: string): number;
   /** The key that hashes to it, revoked ones too. */
   keyByHash(hash: string): KeyEntity | undefined;
   /** Called after each accepted change, in log order, on the same turn. */

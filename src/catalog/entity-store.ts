@@ -2,8 +2,8 @@ import { InvariantError } from '../core/errors.js';
 import type { EntityValue } from '../core/records.js';
 import type { CatalogChange, Entities, EntityKind, Entry, KeyEntity } from './catalog.js';
 
-/** A version of an entity, and where in the log it lies. */
-type Held = { [K in EntityKind]: Entry<K> & { readonly offset: number } }[EntityKind];
+/** A version of an entity, where in the log it lies, and its bytes there. */
+type Held = { [K in EntityKind]: Entry<K> & { readonly offset: number; readonly bytes: number } }[EntityKind];
 
 const KINDS: Readonly<Record<EntityKind, true>> = {
   tenant: true,
@@ -29,6 +29,7 @@ export const isKind = (kind: string): kind is EntityKind => Object.hasOwn(KINDS,
 export class EntityStore {
   readonly #entities = new Map<EntityKind, Map<string, Held>>();
   readonly #byTenant = new Map<string, Map<string, Held>>();
+  readonly #bytes = new Map<string, number>();
   readonly #keys = new Map<string, KeyEntity>();
   /** Versions of the deletions of tenants that are not there now: a new one of that id must not be taken for the former. */
   readonly #deletedTenants = new Map<string, number>();
@@ -47,6 +48,10 @@ export class EntityStore {
     const held = tenantId === undefined ? this.#entities.get(kind) : this.#byTenant.get(`${kind}/${tenantId}`);
     const entries = [...(held?.values() ?? [])] as unknown as Entry<K>[];
     return entries.sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  bytesOf(tenantId: string): number {
+    return this.#bytes.get(tenantId) ?? 0;
   }
 
   keyByHash(hash: string): KeyEntity | undefined {
@@ -69,7 +74,8 @@ export class EntityStore {
     if (previous !== undefined) this.#remove(kind, previous as Held);
     if (kind === 'tenant' && value === undefined) this.#deletedTenants.set(id, replaces + 1);
     else if (kind === 'tenant') this.#deletedTenants.delete(id);
-    if (value !== undefined) this.#add(kind, { id, version: replaces + 1, value, offset } as Held);
+    if (text !== null)
+      this.#add(kind, { id, version: replaces + 1, value, offset, bytes: Buffer.byteLength(text) } as Held);
     // Both values are of the kind.
     const change = { kind, id, value, previous: previous?.value } as CatalogChange;
     return { change, superseded: previous?.offset };
@@ -78,6 +84,7 @@ export class EntityStore {
   #add(kind: EntityKind, held: Held): void {
     mapOf(this.#entities, kind).set(held.id, held);
     mapOf(this.#byTenant, `${kind}/${held.value.tenantId}`).set(held.id, held);
+    this.#count(held.value.tenantId, held.bytes);
     if (kind === 'key') this.#keys.set((held.value as KeyEntity).hash, held.value as KeyEntity);
   }
 
@@ -86,7 +93,14 @@ export class EntityStore {
     this.#entities.get(kind)?.delete(held.id);
     this.#byTenant.get(tenant)?.delete(held.id);
     if (this.#byTenant.get(tenant)?.size === 0) this.#byTenant.delete(tenant);
+    this.#count(held.value.tenantId, -held.bytes);
     if (kind === 'key') this.#keys.delete((held.value as KeyEntity).hash);
+  }
+
+  #count(tenantId: string, more: number): void {
+    const bytes = this.bytesOf(tenantId) + more;
+    if (bytes === 0) this.#bytes.delete(tenantId);
+    else this.#bytes.set(tenantId, bytes);
   }
 }
 

@@ -91,6 +91,10 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     return this.#entities.list(kind, tenantId);
   }
 
+  bytesOf(tenantId: string): number {
+    return this.#entities.bytesOf(tenantId);
+  }
+
   keyByHash(hash: string): KeyEntity | undefined {
     return this.#entities.keyByHash(hash);
   }

@@ -413,6 +413,13 @@ const TABLE = {
     'Bytes that one tenant may store, without a quota `storageBytes` of its own; past it appends and uploads are answered 507.',
     count(0),
   ),
+  tenantCatalogBytes: row(
+    'TENANT_CATALOG_BYTES',
+    String(32 * MIB),
+    'bytes',
+    'What one tenant may have in the catalog, which each process holds in memory: its reducers and projections with their revisions, bindings, schemas and webhook endpoints. Past it uploads, bindings, rollbacks and rebuilds are answered 507.',
+    count(0),
+  ),
   maxProjections: row(
     'MAX_PROJECTIONS',
     '1000',

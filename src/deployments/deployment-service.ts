@@ -22,6 +22,7 @@ import type { Logger } from '../core/logger.js';
 import type { ProjectionLife } from '../projections/projections.js';
 import type { Endpoints } from '../webhooks/endpoints.js';
 import { revive } from './artefact-health.js';
+import { CatalogRoom } from './catalog-room.js';
 import type { Deployments, NotificationConfig, Notified, RevisionAnswer } from './deployments.js';
 import { describeStates, knownStates, type DescribedStates, type KnownState } from './described-states.js';
 import type { SourceFile } from './source-file.js';
@@ -44,6 +45,8 @@ export interface DeploymentServiceOptions {
   readonly serves: (tenantId: string) => boolean;
   /** Why nothing more of the tenant may be stored. */
   readonly storageRefusal?: (tenantId: string) => Promise<StatefoldError | undefined>;
+  /** Bytes of one tenant's entities in the catalog; nothing is bounded without it. */
+  readonly maxCatalogBytes?: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
@@ -65,14 +68,16 @@ export class DeploymentService implements Deployments {
   readonly #revisions: ProjectionRevisions;
   readonly #waits: UploadWaits;
   readonly #checks: UploadChecks;
+  readonly #room: CatalogRoom;
   #closed = false;
 
   constructor(options: DeploymentServiceOptions) {
     this.#options = options;
-    const { catalog, projectionsOf } = options;
+    const { catalog, projectionsOf, maxCatalogBytes = Infinity } = options;
+    this.#room = new CatalogRoom(catalog, maxCatalogBytes);
     const projectionLife = async (tenantId: string, projectionId: string): Promise<ProjectionLife> =>
       (await projectionsOf(tenantId)).life(projectionId);
-    this.#revisions = new ProjectionRevisions({ catalog, projectionLife, now: () => this.#now() });
+    this.#revisions = new ProjectionRevisions({ catalog, room: this.#room, projectionLife, now: () => this.#now() });
     onSuspension(catalog, ({ tenantId }, suspended) => {
       // At its start the service resumes all of them.
       if (!suspended && options.serves(tenantId)) this.#resume(tenantId);
@@ -282,6 +287,7 @@ export class DeploymentService implements Deployments {
     reducerId: string,
     className: string | undefined,
   ): Promise<BindingEntity> {
+    this.#room.require(tenantId);
     return this.#bind(
       tenantId,
       aggregateType,
@@ -390,6 +396,7 @@ export class DeploymentService implements Deployments {
   ): Promise<T> {
     const full = await this.#options.storageRefusal?.(tenantId);
     if (full !== undefined) throw full;
+    this.#room.require(tenantId);
     const { quotaOf = () => Infinity } = this.#options;
     const most = quotaOf(tenantId, 'pendingUploads');
     const pending = this.pendingUploads(tenantId);
@@ -454,28 +461,40 @@ export class DeploymentService implements Deployments {
     );
   }
 
-  async #compile(kind: 'reducer' | 'projection', fields: ArtefactFields): Promise<CompileResult> {
+  /** `finish` puts the outcome into the catalog. */
+  async #compile(
+    kind: 'reducer' | 'projection',
+    fields: ArtefactFields,
+    finish: (result: CompileResult) => Promise<void>,
+  ): Promise<void> {
     const { codeHost, catalog, observer } = this.#options;
+    const { tenantId, artefactId } = fields;
+    let release: (() => void) | undefined;
     // Read at their turn: what waits takes no memory.
     const sources = async (): Promise<readonly SourceFile[]> => {
-      if (isClosed(catalog, fields.tenantId)) throw new TenantSuspendedError();
-      return this.#sources(fields.artefactId);
+      if (isClosed(catalog, tenantId)) throw new TenantSuspendedError();
+      // Those before it may have taken what was there when it came.
+      release ??= this.#room.reserve(tenantId);
+      return this.#sources(artefactId);
     };
     const started = performance.now();
-    const result = await codeHost.compile({ tenantId: fields.tenantId, kind, sources });
-    observer?.compiled?.(kind, result.ok, (performance.now() - started) / 1000);
-    if (result.ok) {
-      // First what it is, so that whatever has an assembly has it too.
-      await catalog.artefacts.put(fields.artefactId, 'types', result.stateTypes);
-      await catalog.artefacts.put(fields.artefactId, 'assembly', result.assembly);
+    try {
+      const result = await codeHost.compile({ tenantId, kind, sources }).catch(unlessQuota);
+      observer?.compiled?.(kind, result.ok, (performance.now() - started) / 1000);
+      if (result.ok) {
+        // First what it is, so that whatever has an assembly has it too.
+        await catalog.artefacts.put(artefactId, 'types', result.stateTypes);
+        await catalog.artefacts.put(artefactId, 'assembly', result.assembly);
+      }
+      await this.#finish(() => finish(result));
+    } finally {
+      release?.();
     }
-    return result;
   }
 
-  async #compileReducer(reducerId: string, reducer: ReducerEntity): Promise<void> {
-    const result = await this.#compile('reducer', reducer);
-    const outcome = outcomeOf(result, this.#now(), reducer.codeBytes);
-    await this.#finish(async () => {
+  #compileReducer(reducerId: string, reducer: ReducerEntity): Promise<void> {
+    return this.#compile('reducer', reducer, async (result) => {
+      const outcome = outcomeOf(result, this.#now(), reducer.codeBytes);
       // Bound before it is shown as compiled: who waits for that finds its types bound.
       if (result.ok)
         for (const [aggregateType, className] of unambiguous(result.discovered))
@@ -484,30 +503,35 @@ export class DeploymentService implements Deployments {
     });
   }
 
-  async #compileProjection(projectionId: string, projection: ProjectionEntity): Promise<void> {
-    const result = await this.#compile('projection', projection);
-    const outcome = outcomeOf(result, this.#now(), projection.codeBytes);
+  #compileProjection(projectionId: string, projection: ProjectionEntity): Promise<void> {
     // A newer upload may have come meanwhile: the outcome belongs to its own revision only.
     const mine = ({ artefactId, status }: RevisionEntity): boolean =>
       artefactId === projection.artefactId && status === 'compiling';
-    const { diagnostics: _, ...short } = outcome;
-    await this.#finish(() =>
-      this.#options.catalog.update('projection', projectionId, (value) => {
+    return this.#compile('projection', projection, async (result) => {
+      const outcome = outcomeOf(result, this.#now(), projection.codeBytes);
+      const { diagnostics: _, ...short } = outcome;
+      await this.#options.catalog.update('projection', projectionId, (value) => {
         if (value.artefactId === projection.artefactId && value.status === 'compiling') return { ...value, ...outcome };
         return revisionsOf(value).some(mine)
           ? withRevisions(value, (one) => (mine(one) ? short : undefined))
           : undefined;
-      }),
-    );
+      });
+    });
   }
 
-  async #finish(update: () => Promise<unknown>): Promise<void> {
+  async #finish(update: () => Promise<void>): Promise<void> {
     try {
       await update();
     } catch (error) {
       if (!(error instanceof StatefoldError && error.code === 'NOT_FOUND')) throw error; // deleted meanwhile
     }
   }
+}
+
+/** A quota that was reached before the turn of the upload came is told in place of a compilation. */
+function unlessQuota(error: unknown): CompileResult {
+  if (!(error instanceof StatefoldError && error.code === 'QUOTA_EXCEEDED')) throw error;
+  return { ok: false, compilationError: error.message, diagnostics: [] };
 }
 
 const REMEMBERED_BINDINGS = 50;
@@ -531,7 +555,7 @@ function outcomeOf(result: CompileResult, compiledAt: string, sourceBytes = 0): 
       status: 'compiled',
       compiledAt,
       discovered: result.discovered,
-      codeBytes: sourceBytes + result.assembly.length,
+      codeBytes: sourceBytes + result.assembly.length + result.stateTypes.length,
       ...(diagnostics.length > 0 ? { diagnostics } : {}),
     };
   return { status: 'failed', compiledAt, compilationError: result.compilationError, diagnostics };

@@ -2,6 +2,7 @@ import type { Catalog } from '../catalog/catalog.js';
 import type { CodeHost } from '../code-host/code-host.js';
 import type { StateSchema, StateTypes } from '../code-host/state-types.js';
 import type { Projections } from '../projections/projections.js';
+import { jsonBytes, LIST_BYTES } from '../core/reads.js';
 import { revisionsOf, targetOf } from './revisions.js';
 import type { SourceFile } from './source-file.js';
 
@@ -50,12 +51,16 @@ export async function describeStates(
     .sort((a, b) => (a.place < b.place ? -1 : 1));
   const states: DescribedState[] = [];
   let last: { readonly artefactId: string; readonly types: StateTypes } | undefined;
+  let bytes = 0;
   for (const { place: _place, artefactId, ...unit } of left.slice(0, limit)) {
+    if (bytes >= LIST_BYTES) break;
     if (last?.artefactId !== artefactId)
       last = { artefactId, types: await typesOf(options, tenantId, unit.kind, artefactId) };
-    states.push({ ...unit, schema: schemaOf(last.types, unit.className) });
+    const state = { ...unit, schema: schemaOf(last.types, unit.className) };
+    bytes += jsonBytes(state);
+    states.push(state);
   }
-  return { states, next: left.length > limit ? left[limit - 1]?.place : undefined };
+  return { states, next: left.length > states.length ? left[states.length - 1]?.place : undefined };
 }
 
 /** One of the same classes whose schema is read when it is asked for; `{}` where it was not kept with the code. */

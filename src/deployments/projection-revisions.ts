@@ -3,11 +3,13 @@ import { StatefoldError } from '../core/errors.js';
 import { revisionUnit } from '../core/ids.js';
 import type { ProjectionLife } from '../projections/projections.js';
 import { isHalted, revive } from './artefact-health.js';
+import type { CatalogRoom } from './catalog-room.js';
 import type { RevisionAnswer } from './deployments.js';
 import { previousOf, revised, revisionsOf, withRevisions } from './revisions.js';
 
 export interface ProjectionRevisionsOptions {
   readonly catalog: Catalog;
+  readonly room: CatalogRoom;
   /** Of a tenant of this process. */
   readonly projectionLife: (tenantId: string, projectionId: string) => Promise<ProjectionLife>;
   /** ISO 8601. */
@@ -64,7 +66,7 @@ export class ProjectionRevisions {
       await this.#callOff(projectionId, live.revision);
       return { projectionId, revision: live.revision, of: to.revision, artefactId: to.artefactId, status: 'live' };
     }
-    return this.#again(projectionId, to, 'rollback');
+    return this.#again(projection, to, 'rollback');
   }
 
   /** The live code from the start, beside what is live. */
@@ -149,14 +151,15 @@ export class ProjectionRevisions {
         'NO_EARLIER_REVISION',
         `the code of the live revision ${live.revision} of projection '${projectionId}' is not remembered any more; upload it again`,
       );
-    return this.#again(projectionId, { ...code, revision: live.revision }, cause);
+    return this.#again(projection, { ...code, revision: live.revision }, cause);
   }
 
   async #again(
-    projectionId: string,
+    { tenantId, projectionId }: ProjectionEntity,
     code: RevisionEntity,
     cause: 'rollback' | 'rebuild' | 'revive',
   ): Promise<RevisionAnswer> {
+    this.#options.room.require(tenantId);
     const { artefactId, uploadedAt, compiledAt, discovered, revision: of } = code;
     const newest = {
       artefactId,

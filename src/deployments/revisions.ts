@@ -2,8 +2,9 @@ import type { ProjectionEntity, RevisionEntity } from '../catalog/catalog.js';
 import type { BuildTarget } from '../projections/projection-builds.js';
 import type { ProjectionLife } from '../projections/projections.js';
 
-/** So many are remembered; of those past it the failed ones are forgotten first. */
+/** So many are remembered, of so many bytes as JSON; of those past it the failed ones are forgotten first. */
 const REMEMBERED = 50;
+const REMEMBERED_BYTES = 256 * 1024;
 /** Of a failure of the past the beginning is enough. */
 const ERROR_CHARACTERS = 2000;
 
@@ -64,14 +65,16 @@ type Newest = Pick<RevisionEntity, 'artefactId' | 'status' | 'uploadedAt'> &
 export function revised(projection: ProjectionEntity, newest: Newest, at: string): ProjectionEntity {
   const { tenantId, projectionId, createdAt, revision, sse, webhook } = projection;
   const earlier = [...revisionsOf(projection)];
-  while (earlier.length > REMEMBERED)
-    earlier.splice(
-      Math.max(
-        0,
-        earlier.findIndex(({ status }) => status === 'failed'),
-      ),
-      1,
+  const sizes = earlier.map((one) => JSON.stringify(one).length);
+  let bytes = sizes.reduce((sum, size) => sum + size, 0);
+  while (earlier.length > REMEMBERED || bytes > REMEMBERED_BYTES) {
+    const forgotten = Math.max(
+      0,
+      earlier.findIndex(({ status }) => status === 'failed'),
     );
+    earlier.splice(forgotten, 1);
+    bytes -= sizes.splice(forgotten, 1)[0] ?? 0;
+  }
   return {
     tenantId,
     projectionId,

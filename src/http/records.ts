@@ -9,6 +9,7 @@ import type {
 import { projectionFault, type ArtefactFaultRecord } from '../deployments/artefact-health.js';
 import type { UnboundType } from '../deployments/binding-records.js';
 import type { Notified } from '../deployments/deployments.js';
+import { fitting, jsonBytes } from '../core/reads.js';
 import { SCOPES } from '../core/scopes.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionLife } from '../projections/projections.js';
@@ -127,36 +128,46 @@ export const keyRecord = ({
   revokedAt,
 });
 
-/** One page of a list of the catalog: `cursor` is the last id of the page before, in base64url. */
+export interface PageAsked {
+  readonly limit: number;
+  readonly cursor: string | undefined;
+}
+
+/** One page of a list of the catalog: `cursor` is the last id of the page before, in base64url. `recordOf`: what is told of an item, about. */
 export function page<T>(
   entries: readonly { readonly id: string; readonly value: T }[],
-  { limit, cursor }: { readonly limit: number; readonly cursor: string | undefined },
+  { limit, cursor }: PageAsked,
+  recordOf: (value: T) => object,
 ): { readonly items: readonly T[]; readonly nextCursor: string | undefined } {
   const after = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString('utf8');
   if (after !== undefined && Buffer.from(after).toString('base64url') !== cursor) throw badCursor();
   const from = after === undefined ? 0 : entries.findIndex(({ id }) => id > after);
-  const slice = from === -1 ? [] : entries.slice(from, from + limit);
-  const last = slice.at(-1);
-  const more = last !== undefined && from + limit < entries.length;
+  const left = from === -1 ? [] : entries.slice(from);
+  const shown = left.slice(
+    0,
+    fitting(left, limit, ({ value }) => jsonBytes(recordOf(value))),
+  );
+  const last = shown.at(-1);
   return {
-    items: slice.map(({ value }) => value),
-    nextCursor: more ? Buffer.from(last.id).toString('base64url') : undefined,
+    items: shown.map(({ value }) => value),
+    nextCursor:
+      last !== undefined && left.length > shown.length ? Buffer.from(last.id).toString('base64url') : undefined,
   };
 }
 
 /** One page of a list from its newest on: `cursor` is the place of the last one of the page before, in base64url. */
-export function pageBefore<T>(
+export function pageBefore<T extends object>(
   items: readonly T[],
   placeOf: (item: T) => number,
-  { limit, cursor }: { readonly limit: number; readonly cursor: string | undefined },
+  { limit, cursor }: PageAsked,
 ): { readonly items: readonly T[]; readonly nextCursor: string | undefined } {
   const text = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString('utf8');
   if (text !== undefined && (!/^\d{1,16}$/.test(text) || Buffer.from(text).toString('base64url') !== cursor))
     throw badCursor();
   const before = text === undefined ? Number.POSITIVE_INFINITY : Number(text);
   const rest = [...items].sort((a, b) => placeOf(b) - placeOf(a)).filter((item) => placeOf(item) < before);
-  const shown = rest.slice(0, limit);
+  const shown = rest.slice(0, fitting(rest, limit, jsonBytes));
   const last = shown.at(-1);
-  const more = last !== undefined && rest.length > limit;
+  const more = last !== undefined && rest.length > shown.length;
   return { items: shown, nextCursor: more ? Buffer.from(String(placeOf(last))).toString('base64url') : undefined };
 }

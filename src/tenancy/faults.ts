@@ -7,6 +7,7 @@ import { decodeCursor, encodeCursor } from '../core/cursor.js';
 import type { KeyState, LiveProjection, PartitionTables } from '../store/partition-tables.js';
 import type { ExpectedFault } from '../aggregates/aggregates.js';
 import type { Fault } from '../core/event.js';
+import { fitting, jsonBytes, LIST_BYTES } from '../core/reads.js';
 import type { ReleaseMode } from '../core/records.js';
 import { RELEASE_WAIT_MS } from '../aggregates/partition.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
@@ -94,7 +95,7 @@ export class TenantFaults implements Faults {
       (await this.#options.input.all()).map(({ reads }) => reads.faults(aggregateType, after, query.limit)),
     );
     const all = pages.flatMap(({ faults }) => faults).sort((a, b) => (a.aggregateId < b.aggregateId ? -1 : 1));
-    const faults = all.slice(0, query.limit);
+    const faults = all.slice(0, fitting(all, query.limit, jsonBytes));
     const more = all.length > faults.length || pages.some((page) => page.more);
     const last = faults.at(-1);
     return { faults, nextCursor: more && last !== undefined ? encodeCursor([last.aggregateId]) : undefined };
@@ -110,10 +111,12 @@ export class TenantFaults implements Faults {
     const cursor = query.cursor === undefined ? undefined : decodeCursor(query.cursor, ['string', 'number']);
     const faults: KeyFault[] = [];
     let last: readonly [string, number] = ['', 0];
+    let bytes = 0;
     for (const { key, classIndex, row } of this.#held(projectionId, cursor)) {
-      if (faults.length === query.limit) return { faults, nextCursor: encodeCursor(last) };
+      if (faults.length === query.limit || bytes >= LIST_BYTES) return { faults, nextCursor: encodeCursor(last) };
       last = [key, classIndex];
       faults.push({ key, fault: row.fault });
+      bytes += jsonBytes(row.fault);
     }
     return { faults, nextCursor: undefined };
   }

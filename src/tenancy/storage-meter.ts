@@ -5,8 +5,8 @@ import type { StoredBytes } from '../store/stored-bytes.js';
 export interface StorageMeterOptions {
   /** As of the call. */
   readonly quota: () => number;
-  /** Bytes of the tenant's code in the log. */
-  readonly codeBytes: () => number;
+  /** Bytes of the tenant's code in the log, and of what the catalog has of the tenant. */
+  readonly definitionBytes: () => number;
   readonly changesRetentionMs: number;
   readonly now: () => number;
   /** Nothing of the tenant is counted here any more. */
@@ -34,9 +34,9 @@ export class StorageMeter {
   }
 
   get usage(): number {
-    const { changesRetentionMs, codeBytes, now } = this.#options;
+    const { changesRetentionMs, definitionBytes, now } = this.#options;
     const keptSince = now() - changesRetentionMs;
-    let bytes = codeBytes();
+    let bytes = definitionBytes();
     for (const part of this.#parts) bytes += part.total(keptSince);
     return bytes;
   }

@@ -174,6 +174,37 @@ describe('golden frames', () => {
     assert.throws(() => whole(decodeFolded(answer, items, 10)), WireError, 'a state past the limit');
   });
 
+  it('a compiler that finds more than an upload may have is not believed', () => {
+    const compiled = (classes: readonly (readonly [name: string, state: string])[], findings = 0): Buffer => {
+      writer.begin(1, Tag.Compiled);
+      writer.byte(1);
+      writer.blob(Buffer.from('MZ'));
+      writer.varUint(classes.length);
+      for (const [name, state] of classes) for (const text of [name, state, 'order']) writer.string(text);
+      writer.blob(Buffer.from('{}'));
+      writer.varUint(findings);
+      for (let i = 0; i < findings; i++) {
+        writer.byte(0);
+        for (const text of ['CS0168', 'x'.repeat(1024), 'A.cs']) writer.string(text);
+        writer.varUint(1);
+        writer.varUint(1);
+      }
+      return split([Buffer.from(writer.end())])[0]?.payload ?? assert.fail();
+    };
+    const classes = (count: number, name = 'Shop.OrderReducer'): [string, string][] =>
+      Array.from({ length: count }, (_, i) => [`${name}${i}`, 'Shop.Order']);
+    const decoded = decodeCompiled(compiled(classes(500), 200), 'reducer');
+    assert.equal(decoded.ok && decoded.discovered.length, 500);
+    for (const [what, answer] of Object.entries({
+      classes: compiled(classes(501)),
+      'a long name': compiled([['N'.repeat(1025), 'S']]),
+      'a long name of a state': compiled([['N', 'S'.repeat(1025)]]),
+      'names together': compiled(classes(80, 'N'.repeat(900))),
+      findings: compiled(classes(1), 300),
+    }))
+      assert.throws(() => decodeCompiled(answer, 'reducer'), WireError, what);
+  });
+
   it('numbers survive at their bounds', () => {
     const numbers = [0, 127, 128, 16_383, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 48];
     writer.begin(1, Tag.Fold);

@@ -52,6 +52,18 @@ const REFUSED: Readonly<Record<string, readonly [source: string, error: RegExp]>
     doubled(40),
     /CS8095|SF0006: The compiler gave up: it ran out of its \d+ MiB of memory/,
   ],
+  'classes by the thousand': [
+    each(501, (i) => `class R${i} : IReducer<S> { public S? Apply(S? s, Event e) => s; }\n`),
+    /SF0008: The upload has 502 reducers or projections, more than the limit of 500\. Upload some of them apart/,
+  ],
+  'the name of a state that is longer than it may be': [
+    `class R : IReducer<${times('List<', 40)}int${times('>', 40)}> { public ${times('List<', 40)}int${times('>', 40)}? Apply(${times('List<', 40)}int${times('>', 40)}? s, Event e) => s; }`,
+    /SF0008: The name of R or of its state has 1,332 bytes, more than the limit of 1,024\. Shorten/,
+  ],
+  'names of classes that are long together': [
+    `namespace ${times('n', 900)} { ${each(80, (i) => `class R${i} : IReducer<S> { public S? Apply(S? s, Event e) => s; }\n`)} }`,
+    /SF0008: The names of the classes and their states have [\d,]+ bytes, more than the limit of 65,536\. Shorten/,
+  ],
   'errors by the thousand': [`class A { void M() { ${times('x;', 20_000)} } }`, /CS0103[^]*… and \d{4,} more errors$/],
 };
 

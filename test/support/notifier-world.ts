@@ -201,6 +201,11 @@ export class MapCatalog implements Catalog {
     );
   }
 
+  bytesOf(tenantId: string): number {
+    const values = [...this.#entries.values()].map(({ value }) => value);
+    return values.reduce((sum, one) => sum + (one.tenantId === tenantId ? JSON.stringify(one).length : 0), 0);
+  }
+
   put<K extends EntityKind>(kind: K, id: string, expected: number, value: Entities[K]): Promise<void> {
     if ((this.get(kind, id)?.version ?? 0) !== expected)
       return Promise.reject(new StatefoldError('ALREADY_EXISTS', `${kind} ${id} is not at version ${expected}`));

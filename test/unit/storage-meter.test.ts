@@ -48,7 +48,7 @@ describe('what a tenant stores', () => {
     let [quota, code, idle] = [100, 30, 0];
     const meter = new StorageMeter({
       quota: () => quota,
-      codeBytes: () => code,
+      definitionBytes: () => code,
       changesRetentionMs: DAY,
       now: () => 10 * DAY,
       idle: () => idle++,

@@ -36,6 +36,12 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
             findings.Add(new Finding(true, "SF0001", NothingFound(), null, 0, 0));
         }
 
+        if (SourceLimits.Check(classes) is { } refusal)
+        {
+            findings.Add(refusal);
+            return;
+        }
+
         RefuseSharedTypes();
         classes.Sort((a, b) => string.CompareOrdinal(a.ClassName, b.ClassName));
     }

@@ -12,6 +12,17 @@ internal static class SourceLimits
 {
     public const int MaxAssemblyBytes = 8 * 1024 * 1024;
 
+    /// <summary>Reducers or projections of an upload. Each process of the service holds their names in memory, and refuses more of them.</summary>
+    private const int MaxClasses = 500;
+
+    /// <summary>UTF-8 of a class's name with its namespace, or of its state's.</summary>
+    private const int MaxNameBytes = 1024;
+
+    private const int MaxNamesBytes = 64 * 1024;
+
+    /// <summary>Characters of a name that is too long, by which it is found.</summary>
+    private const int ShownOfName = 100;
+
     private const int MaxBytes = 4 * 1024 * 1024;
 
     /// <summary>Some 30,000 lines. Each token costs Roslyn about a kilobyte, with an error to it.</summary>
@@ -25,9 +36,14 @@ internal static class SourceLimits
 
     public static Finding TooDeep(string? file) => new(true, "SF0005", "The code is nested too deeply to be compiled.", file, 0, 0);
 
-    public static Finding TooLarge(string what, long count, long most, string unit, string? file = null)
+    public static Finding TooLarge(string what, long count, long most, string unit, string? file = null, string? advice = null)
     {
         var message = string.Format(CultureInfo.InvariantCulture, "{0} {1:N0} {2}, more than the limit of {3:N0}.", what, count, unit, most);
+        if (advice is not null)
+        {
+            message = $"{message} {advice}";
+        }
+
         return new Finding(true, "SF0008", message, file, 0, 0);
     }
 
@@ -74,6 +90,31 @@ internal static class SourceLimits
         }
 
         return null;
+    }
+
+    /// <summary>What is wrong with the classes that were found, where they are past a limit; null when they are not.</summary>
+    public static Finding? Check(IReadOnlyCollection<DiscoveredClass> classes)
+    {
+        if (classes.Count > MaxClasses)
+        {
+            return TooLarge("The upload has", classes.Count, MaxClasses, "reducers or projections", advice: "Upload some of them apart.");
+        }
+
+        var all = 0;
+        foreach (var found in classes)
+        {
+            var longest = Math.Max(Encoding.UTF8.GetByteCount(found.ClassName), Encoding.UTF8.GetByteCount(found.StateTypeName));
+            if (longest > MaxNameBytes)
+            {
+                return TooLarge($"The name of {found.ClassName[..Math.Min(found.ClassName.Length, ShownOfName)]} or of its state has", longest, MaxNameBytes, "bytes", advice: "Shorten the names of its namespaces and types.");
+            }
+
+            all += found.NameBytes;
+        }
+
+        return all > MaxNamesBytes
+            ? TooLarge("The names of the classes and their states have", all, MaxNamesBytes, "bytes", advice: "Shorten the names of namespaces and types, or upload some of the classes apart.")
+            : null;
     }
 
     private static int Directives(ReadOnlySpan<byte> utf8)

@@ -99,7 +99,7 @@ const listTenants = route({
   query: paging,
   answers: { 200: listOf('tenants', Tenant) },
   serve: ({ catalog }, call) => {
-    const { items, nextCursor } = page(catalog.list('tenant', undefined), call.query());
+    const { items, nextCursor } = page(catalog.list('tenant', undefined), call.query(), tenantRecord);
     call.answer(200, { tenants: items.map(tenantRecord), nextCursor });
   },
 });
@@ -240,7 +240,7 @@ const listKeys = route({
   errors: ['NOT_FOUND'],
   serve: ({ catalog }, call) => {
     const tenantId = requireTenant(catalog, call.parameter('id'));
-    const { items, nextCursor } = page(catalog.list('key', tenantId), call.query());
+    const { items, nextCursor } = page(catalog.list('key', tenantId), call.query(), keyRecord);
     call.answer(200, { keys: items.map(keyRecord), nextCursor });
   },
 });

@@ -4,6 +4,7 @@ import { artefactFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isAggregateType, MAX_AGGREGATE_ID } from '../../core/names.js';
+import { fitting, jsonBytes } from '../../core/reads.js';
 import type { Tenant } from '../../tenancy/tenant.js';
 import { bindingHistory } from '../../deployments/binding-records.js';
 import { json } from '../bodies.js';
@@ -124,9 +125,13 @@ const listAggregateTypes = route({
     const { limit, cursor } = call.query();
     const after = cursor === undefined ? '' : typeOfCursor(cursor);
     const left = [...types].filter(([type]) => type > after).sort(([a], [b]) => (a < b ? -1 : 1));
-    const shown = left.slice(0, limit);
+    const shown = left.slice(
+      0,
+      fitting(left, limit, ([, summary]) => jsonBytes(summary)),
+    );
     const last = shown.at(-1)?.[0];
-    const nextCursor = last !== undefined && left.length > limit ? Buffer.from(last).toString('base64url') : undefined;
+    const nextCursor =
+      last !== undefined && left.length > shown.length ? Buffer.from(last).toString('base64url') : undefined;
     const aggregateTypes = shown.map(([type, summary]) => ({
       ...summary,
       eventsPerSecond: rateOf(tenant.aggregates.eventsPerSecond(type)),
@@ -169,7 +174,7 @@ const bindReducer = route({
   scope: 'deploy',
   body: json(Bind, { reducerId: '0190f3c2-7b1e-7c3a-9d55-0c1f2a3b4c5d', className: 'Shop.OrderReducer' }),
   answers: { 200: Bound },
-  errors: ['NOT_FOUND', 'REDUCER_CLASS_AMBIGUOUS', 'REDUCER_CLASS_NOT_FOUND', 'REDUCER_NOT_COMPILED'],
+  errors: ['NOT_FOUND', 'QUOTA_EXCEEDED', 'REDUCER_CLASS_AMBIGUOUS', 'REDUCER_CLASS_NOT_FOUND', 'REDUCER_NOT_COMPILED'],
   serve: async ({ deployments }, call) => {
     const aggregateType = requireAggregateType(call.parameter('type'));
     const { reducerId, className } = await call.body();

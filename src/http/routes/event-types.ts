@@ -4,6 +4,7 @@ import type { EventTypeEntity } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isoTimestamp } from '../../core/event.js';
 import { isName, MAX_EVENT_TYPE } from '../../core/names.js';
+import { fitting, jsonBytes } from '../../core/reads.js';
 import type { SchemaCheck } from '../../event-schemas/event-type-service.js';
 import { KEYWORDS } from '../../event-schemas/json-schema.js';
 import { json } from '../bodies.js';
@@ -88,12 +89,16 @@ const listEventTypes = route({
     for (const count of counted.eventTypes)
       all.set(count.eventType, record(count, eventTypes.get(call.tenantId, count.eventType)));
     const left = [...all].filter(([type]) => type > after).sort(([a], [b]) => (a < b ? -1 : 1));
-    const shown = left.slice(0, limit);
+    const shown = left.slice(
+      0,
+      fitting(left, limit, ([, one]) => jsonBytes(one)),
+    );
     const last = shown.at(-1)?.[0];
     call.answer(200, {
       eventTypes: shown.map(([, one]) => one),
       otherEvents: counted.others === 0 ? undefined : counted.others,
-      nextCursor: last !== undefined && left.length > limit ? Buffer.from(last).toString('base64url') : undefined,
+      nextCursor:
+        last !== undefined && left.length > shown.length ? Buffer.from(last).toString('base64url') : undefined,
     });
   },
 });

@@ -140,7 +140,9 @@ const listProjections = route({
   query: paging,
   answers: { 200: listOf('projections', Projection) },
   serve: async ({ catalog, tenants }, call) => {
-    const { items, nextCursor } = page(catalog.list('projection', call.tenantId), call.query());
+    const { items, nextCursor } = page(catalog.list('projection', call.tenantId), call.query(), (one) =>
+      projectionRecord(catalog, one),
+    );
     const shown = items.filter(mayBeLive);
     const now =
       shown.length === 0

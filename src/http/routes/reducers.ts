@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { ReducerEntity } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import { artefactFault } from '../../deployments/artefact-health.js';
 import { unboundTypes } from '../../deployments/binding-records.js';
@@ -46,16 +47,14 @@ const listReducers = route({
   query: paging,
   answers: { 200: listOf('reducers', Reducer) },
   serve: ({ catalog }, call) => {
+    const recordOf = (reducer: ReducerEntity): object =>
+      reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId));
     const { items, nextCursor } = page(
       catalog.list('reducer', call.tenantId).filter(({ value }) => value.deletedAt === undefined),
       call.query(),
+      recordOf,
     );
-    call.answer(200, {
-      reducers: items.map((reducer) =>
-        reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId)),
-      ),
-      nextCursor,
-    });
+    call.answer(200, { reducers: items.map(recordOf), nextCursor });
   },
 });
 

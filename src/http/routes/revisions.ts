@@ -102,7 +102,7 @@ const rollbackProjection = route({
     'Make the code of an earlier revision the live one again: of the last other one that was live, unless one is named',
   body: optionalJson(Rollback, { revision: 3 }),
   answers: { 200: RevisionChosen, 202: RevisionChosen },
-  errors: ['NO_EARLIER_REVISION', 'NOT_FOUND', 'REVISION_NOT_COMPILED'],
+  errors: ['NO_EARLIER_REVISION', 'NOT_FOUND', 'QUOTA_EXCEEDED', 'REVISION_NOT_COMPILED'],
   serve: async (dependencies, call) => {
     const { tenantId, projectionId } = projectionOf(dependencies, call);
     const { revision } = await call.body();
@@ -123,7 +123,7 @@ const rebuildProjection = route({
   operationId: 'rebuildProjection',
   summary: 'Fold the live code again from the start, beside what is live',
   answers: { 202: RevisionChosen },
-  errors: ['BUILD_UNDER_WAY', 'NO_EARLIER_REVISION', 'NOT_FOUND', 'PROJECTION_NOT_LIVE'],
+  errors: ['BUILD_UNDER_WAY', 'NO_EARLIER_REVISION', 'NOT_FOUND', 'PROJECTION_NOT_LIVE', 'QUOTA_EXCEEDED'],
   serve: async (dependencies, call) => {
     const { tenantId, projectionId } = projectionOf(dependencies, call);
     const done = await dependencies.deployments.rebuildProjection(tenantId, projectionId);
@@ -140,7 +140,7 @@ const reviveProjection = route({
   operationId: 'reviveProjection',
   summary: 'Let code that was halted for its strikes run again, from where it was',
   answers: { 200: RevisionChosen, 202: RevisionChosen },
-  errors: ['BUILD_UNDER_WAY', 'NO_EARLIER_REVISION', 'NOT_FOUND', 'PROJECTION_NOT_LIVE'],
+  errors: ['BUILD_UNDER_WAY', 'NO_EARLIER_REVISION', 'NOT_FOUND', 'PROJECTION_NOT_LIVE', 'QUOTA_EXCEEDED'],
   serve: async (dependencies, call) => {
     const { tenantId, projectionId } = projectionOf(dependencies, call);
     const done = await dependencies.deployments.reviveProjection(tenantId, projectionId);

@@ -176,8 +176,9 @@ const listEndpoints = route({
   answers: { 200: listOf('endpoints', WebhookEndpoint) },
   serve: (dependencies, call) => {
     const entries = dependencies.endpoints.list(call.tenantId).map((value) => ({ id: value.endpointId, value }));
-    const { items, nextCursor } = page(entries, call.query());
-    call.answer(200, { endpoints: items.map((endpoint) => endpointJson(dependencies, endpoint)), nextCursor });
+    const recordOf = (endpoint: EndpointWithUrl): object => endpointJson(dependencies, endpoint);
+    const { items, nextCursor } = page(entries, call.query(), recordOf);
+    call.answer(200, { endpoints: items.map(recordOf), nextCursor });
   },
 });
 

@@ -1,0 +1,49 @@
+import type { Catalog } from '../catalog/catalog.js';
+import { StatefoldError } from '../core/errors.js';
+
+/** About the most that one upload adds: 64 KiB of names twice, in bindings too, and 64 KiB of findings. */
+const OUTCOME_BYTES = 256 * 1024;
+
+/** Bounds what a tenant has in the catalog: each process holds all of it in memory. */
+export class CatalogRoom {
+  readonly #catalog: Pick<Catalog, 'bytesOf'>;
+  readonly #most: number;
+  /** By tenant, of compilations whose outcome is not in the catalog yet. */
+  readonly #reserved = new Map<string, number>();
+
+  /** `most`: bytes of the entities of one tenant. */
+  constructor(catalog: Pick<Catalog, 'bytesOf'>, most: number) {
+    this.#catalog = catalog;
+    this.#most = most;
+  }
+
+  /** Why the tenant may define nothing more; undefined: there is room. */
+  refusal(tenantId: string): StatefoldError | undefined {
+    const usage = this.#catalog.bytesOf(tenantId) + (this.#reserved.get(tenantId) ?? 0);
+    if (usage < this.#most) return undefined;
+    return new StatefoldError(
+      'QUOTA_EXCEEDED',
+      `What the tenant has defined takes ${usage} bytes of the catalog, and may take ${this.#most} (TENANT_CATALOG_BYTES): delete reducers and projections that are not needed, or ask the owner of the service for more.`,
+      { details: { quota: 'catalogBytes', usage, limit: this.#most } },
+    );
+  }
+
+  /** @throws StatefoldError QUOTA_EXCEEDED */
+  require(tenantId: string): void {
+    const refusal = this.refusal(tenantId);
+    if (refusal !== undefined) throw refusal;
+  }
+
+  /** Keeps room for the outcome of a compilation, until what this gives is called. @throws StatefoldError QUOTA_EXCEEDED */
+  reserve(tenantId: string): () => void {
+    this.require(tenantId);
+    this.#reserve(tenantId, OUTCOME_BYTES);
+    return () => this.#reserve(tenantId, -OUTCOME_BYTES);
+  }
+
+  #reserve(tenantId: string, more: number): void {
+    const bytes = (this.#reserved.get(tenantId) ?? 0) + more;
+    if (bytes === 0) this.#reserved.delete(tenantId);
+    else this.#reserved.set(tenantId, bytes);
+  }
+}
