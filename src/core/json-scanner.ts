@@ -6,11 +6,14 @@ export { JsonError };
 /**
  * Strict JSON (RFC 8259) over bytes, without building values: what was sent stays a slice of the text, so that big integers,
  * `1.0`, key order, escapes and duplicate keys survive. Refused besides what the grammar refuses: text that isn't UTF-8, a byte
- * order mark, surrogates that aren't a pair (escaped or not), and containers nested past `maxDepth` (the outermost counts as 1).
+ * order mark, surrogates that aren't a pair (escaped or not), containers nested past `maxDepth` (the outermost counts as 1), and of
+ * what `skip` passes more than `maxValues` values.
  * No recursion; one pass.
  */
 export interface ScanOptions {
   readonly maxDepth: number;
+  /** Members, elements, and what they lie in; any number unless given. */
+  readonly maxValues?: number;
 }
 
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
@@ -65,6 +68,8 @@ export class JsonReader {
   end = 0;
   readonly #text: Buffer;
   readonly #maxDepth: number;
+  readonly #maxValues: number;
+  #values = 0;
   #at = 0;
   #depth = 0;
   /** The container was just entered: no comma is due before its first item. */
@@ -80,6 +85,7 @@ export class JsonReader {
     if (!isUtf8(text)) throw new JsonError(text, invalidUtf8At(text), 'invalid UTF-8');
     this.#text = text;
     this.#maxDepth = options.maxDepth;
+    this.#maxValues = options.maxValues ?? Infinity;
     this.#open = scratch(options.maxDepth);
     this.#space();
   }
@@ -134,6 +140,7 @@ export class JsonReader {
     const start = this.#at;
     for (;;) {
       const byte = this.#byte();
+      if (++this.#values > this.#maxValues) throw this.#error(this.#at, `more than ${this.#maxValues} values`);
       if (byte === QUOTE) {
         this.#string();
       } else if (byte === BRACE || byte === BRACKET) {

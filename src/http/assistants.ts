@@ -2,7 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SCOPES, type Scope } from '../core/scopes.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Admission } from './admission.js';
-import { declaredLength, readBody } from './body.js';
+import { readJson, type BodySettings } from './bodies.js';
+import { declaredLength } from './body.js';
 import { ConcurrencyQuota } from './concurrency-quota.js';
 import { memoryOf } from './request-memory.js';
 
@@ -28,6 +29,7 @@ const BEARER = /^Bearer (\S+)$/i;
 /** Admits what comes to `/mcp` as any request of a tenant: key, pace, turns, memory. Whoever answers asks the rest by the service's own interface. */
 export function assistantsDoor(
   admission: Admission,
+  { maxJsonDepth }: Pick<BodySettings, 'maxJsonDepth'>,
   answer: (asked: AssistantRequest) => Promise<void>,
 ): (request: IncomingMessage, response: ServerResponse) => Promise<void> {
   const underWay = new ConcurrencyQuota(UNDER_WAY, 'requests of assistants under way');
@@ -55,13 +57,7 @@ export function assistantsDoor(
     if (response.destroyed) return release();
     const declared = declaredLength(request);
     await memoryOf(request)?.uploadOf(response, Number.isNaN(declared) ? MOST_BYTES : Math.min(declared, MOST_BYTES));
-    const body = await readBody(request, MOST_BYTES);
-    let message: unknown;
-    try {
-      message = JSON.parse(body.toString('utf8'));
-    } catch {
-      throw new StatefoldError('INVALID_REQUEST', 'The body is not JSON.');
-    }
+    const message = await readJson(request, { maxBodyBytes: MOST_BYTES, maxJsonDepth });
     if (Array.isArray(message))
       throw new StatefoldError('INVALID_REQUEST', 'Send one message a request: the protocol has no batches any more.');
     await answer({ request, response, message, apiKey: String(headers['x-api-key']), scopes });

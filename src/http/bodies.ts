@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { StatefoldError, type FieldError } from '../core/errors.js';
-import { escapedPart } from '../core/json-pointer.js';
 import { scanJson } from '../core/json-scanner.js';
 import { hasBody, readBody, requireJson } from './body.js';
 import { pointerPart, unknownMember } from './nearest-name.js';
@@ -29,8 +28,8 @@ export interface Body<T> {
   read(request: IncomingMessage, settings: BodySettings): Promise<T>;
 }
 
-/** So many are told at once. */
-const MAX_UNKNOWN = 20;
+/** Of a JSON body that is read whole: what is made of a value takes far longer than its bytes do. */
+export const MAX_JSON_VALUES = 5_000;
 const WHAT = 'The body is invalid';
 
 const JSON_BODY = {
@@ -40,13 +39,13 @@ const JSON_BODY = {
 } as const;
 
 /** A small JSON body; a member that the schema doesn't know is a fault: a misspelt one would be dropped without a word. */
-export const json = <T>(schema: z.ZodType<T>, example?: unknown): Body<T> => ({
+export const json = <T>(schema: z.ZodType<T>, example?: unknown, maxValues?: number): Body<T> => ({
   ...JSON_BODY,
   schema,
   example,
   read: async (request, settings) => {
-    const value: unknown = JSON.parse(await readJsonText(request, settings));
-    if (schema instanceof z.ZodObject) refuse(WHAT, unknownMembers(value, schema).slice(0, MAX_UNKNOWN));
+    const value = await readJson(request, settings, maxValues);
+    if (schema instanceof z.ZodObject) refuse(WHAT, unknownMembers(value, schema));
     return checked(value, schema, WHAT);
   },
 });
@@ -72,7 +71,7 @@ export const jsonBy = <T>(
   example,
   read: async (request, settings) => {
     requireJson(request);
-    return parse((await readInTurn(request, settings)).toString('utf8'), settings);
+    return parse((await readInTurn(request, settings.maxBodyBytes)).toString('utf8'), settings);
   },
 });
 
@@ -117,18 +116,26 @@ export const upload = <F extends Parameters>(
 });
 
 /** The body, on the turn of its tenant on which it may be parsed. */
-async function readInTurn(request: IncomingMessage, settings: BodySettings): Promise<Buffer> {
-  const body = await readBody(request, settings.maxBodyBytes);
+async function readInTurn(request: IncomingMessage, maxBodyBytes: number): Promise<Buffer> {
+  const body = await readBody(request, maxBodyBytes);
   const turn = memoryOf(request)?.turnFor(body.length);
   if (turn !== undefined) await turn;
   return body;
 }
 
-async function readJsonText(request: IncomingMessage, settings: BodySettings): Promise<string> {
+/**
+ * A body of JSON, parsed on the turn of its tenant.
+ * @throws StatefoldError UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE; JsonError, RequestAbortedError
+ */
+export async function readJson(
+  request: IncomingMessage,
+  { maxBodyBytes, maxJsonDepth }: Pick<BodySettings, 'maxBodyBytes' | 'maxJsonDepth'>,
+  maxValues = MAX_JSON_VALUES,
+): Promise<unknown> {
   requireJson(request);
-  const body = await readInTurn(request, settings);
-  scanJson(body, { maxDepth: settings.maxJsonDepth });
-  return body.toString('utf8');
+  const body = await readInTurn(request, maxBodyBytes);
+  scanJson(body, { maxDepth: maxJsonDepth, maxValues });
+  return JSON.parse(body.toString('utf8'));
 }
 
 /** Each member that the schema doesn't know, with its place below `pointer`; none where the value is no object. */
@@ -157,7 +164,7 @@ export function checked<T>(value: unknown, schema: z.ZodType<T>, what: string): 
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const errors = parsed.error.issues.map((issue): FieldError => ({
-    pointer: issue.path.map((part) => `/${escapedPart(String(part))}`).join(''),
+    pointer: issue.path.map((part) => `/${pointerPart(String(part))}`).join(''),
     message: issue.message,
   }));
   throw invalid(what, errors[0] ?? { pointer: '', message: 'is not as it must be' }, errors);

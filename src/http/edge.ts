@@ -112,7 +112,7 @@ export function createEdge(options: EdgeOptions): Edge {
   const isForClients = settings.roles.includes('gateway');
   const refusal = (request: IncomingMessage, isProbe: boolean): StatefoldError | undefined =>
     isForwarded(request) ? peers.refusal(request) : isForClients || isProbe ? undefined : notForClients();
-  const assistants = options.assistants && assistantsDoor(admission, options.assistants);
+  const assistants = options.assistants && assistantsDoor(admission, settings, options.assistants);
   const requests = new Requests({ ...options, dues, dependencies, router, assistants, origins, refusals, refusal });
   const tunnels = new Tunnels(gateway, refusals, observer?.tunnels?.bind(observer));
   const find = upgradesOf(ROUTES, dependencies);

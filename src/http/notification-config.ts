@@ -2,7 +2,7 @@ import { StatefoldError } from '../core/errors.js';
 import { JsonError, scanJson } from '../core/json-scanner.js';
 import type { NotificationConfig as Configured } from '../deployments/deployments.js';
 import { z } from 'zod';
-import { checked, refuse, unknownMembers } from './bodies.js';
+import { checked, MAX_JSON_VALUES, refuse, unknownMembers } from './bodies.js';
 import { anyText, type Parameter } from './parameters.js';
 
 const WHAT = 'The field config is invalid';
@@ -62,7 +62,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 
 function parse(text: string, maxDepth: number): unknown {
   try {
-    scanJson(Buffer.from(text), { maxDepth });
+    scanJson(Buffer.from(text), { maxDepth, maxValues: MAX_JSON_VALUES });
   } catch (error) {
     if (error instanceof JsonError)
       throw new StatefoldError('INVALID_REQUEST', `The field config is not valid JSON: ${error.message}.`, {

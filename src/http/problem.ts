@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { RETRYABLE, StatefoldError, type ErrorCode } from '../core/errors.js';
+import { RETRYABLE, StatefoldError, type ErrorCode, type FieldError } from '../core/errors.js';
 import { JsonError } from '../core/json-scanner.js';
 
 /** Status and title of each code: the only place where a status is chosen. */
@@ -76,6 +76,24 @@ export function knownError(thrown: unknown): StatefoldError {
   );
 }
 
+/** So many places are told, and so many characters of each. */
+const MAX_ERRORS = 20;
+const MAX_ERROR_CHARACTERS = 1_000;
+
+const shortened = (text: string): string =>
+  text.length <= MAX_ERROR_CHARACTERS ? text : `${text.slice(0, MAX_ERROR_CHARACTERS)}…`;
+
+function toldErrors(errors: readonly FieldError[]): readonly FieldError[] {
+  const told = errors
+    .slice(0, MAX_ERRORS)
+    .map(({ pointer, message }) => ({ pointer: shortened(pointer), message: shortened(message) }));
+  const more = errors.length - told.length;
+  // Who looks for them may have stopped before the end.
+  return more === 0
+    ? told
+    : [...told, { pointer: '', message: `has at least ${more} more faults, which are not told` }];
+}
+
 /** `raw`: further members whose values are JSON text already. */
 export function problemOf(error: StatefoldError, requestId: string, raw?: Readonly<Record<string, Buffer>>): Problem {
   const [status, title] = PROBLEMS[error.code];
@@ -87,7 +105,7 @@ export function problemOf(error: StatefoldError, requestId: string, raw?: Readon
     code: error.code,
     requestId,
     ...(error.retryable ? { retryable: true } : {}),
-    ...(error.errors === undefined ? {} : { errors: error.errors }),
+    ...(error.errors === undefined ? {} : { errors: toldErrors(error.errors) }),
     ...error.details,
   });
   let body = Buffer.from(document);

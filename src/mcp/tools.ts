@@ -29,9 +29,12 @@ const aggregateId = z.string();
 const projectionId = z.string().describe('As list_projections names it.');
 const version = z.number().int().min(1);
 const kind = z.enum(['reducer', 'projection']);
+/** As an upload may have, unless its service is set otherwise. */
+const MOST_FILES = 500;
 const files = z
   .array(z.object({ name: z.string().describe('Its path, as Flights.cs or model/Flight.cs.'), source: z.string() }))
   .min(1)
+  .max(MOST_FILES)
   .describe('All C# files of the code, whole.');
 
 interface Sources {
@@ -298,6 +301,7 @@ export const TOOLS: readonly Tool[] = [
       fixtures: z
         .array(z.object({ name: z.string().describe('Its path, as fixtures/order.json.'), json: z.string() }))
         .min(1)
+        .max(MOST_FILES)
         .describe('JSON files, each a fixture or an array of them.'),
       only: z.string().optional().describe('Those whose name or file has this in it.'),
     },

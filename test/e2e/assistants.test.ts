@@ -238,6 +238,22 @@ test('assistants', async (t) => {
     assert.equal((await send(asked, '{}')).status, 400);
     assert.equal((await send(asked, `"${'a'.repeat(5 * 1024 * 1024)}"`)).status, 413);
     assert.equal((await send(asked, '[{}]')).status, 400);
+    assert.equal((await send({ ...asked, 'content-type': 'text/plain' })).status, 415);
+    const files = Array.from({ length: 110_000 }, () => ({ name: 'A.cs', source: '' }));
+    const call = (of: readonly object[]): string =>
+      JSON.stringify({
+        ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+        params: { name: 'check_code', arguments: { kind: 'reducer', files: of } },
+      });
+    for (const [body, says] of [
+      [call(files), /more than 5000 values/],
+      [`${'['.repeat(65)}${']'.repeat(65)}`, /nested deeper than 64 levels/],
+    ] as const) {
+      const refused = await send(asked, body);
+      assert.equal(refused.status, 400);
+      assert.match(await refused.text(), says);
+    }
+    assert.match(await (await send(asked, call(files.slice(0, 501)))).text(), /array to have <=500 items/);
     assert.equal((await send(asked, '', 'GET')).status, 405);
     assert.equal((await send({}, '', 'OPTIONS')).status, 204);
   });

@@ -161,3 +161,23 @@ test('bodies of appends are strict', async (t) => {
     );
   });
 });
+
+test('of a body with thousands of faults some are told, and one of very many values is not taken apart', async (t) => {
+  const api = new Api(await startService(t, { dataDirectory: temporaryDirectory(t), readStore: false }));
+  const statement = (parameters: number): object => ({
+    query: 'SELECT 1',
+    parameters: Object.fromEntries(
+      Array.from({ length: parameters }, (_, i) => [`-${i}`, 'x'.repeat(i === 0 ? 5_000 : 1)]),
+    ),
+  });
+  const told = problem(await api.post('/sql', statement(4_000)), 400, 'INVALID_REQUEST');
+  const errors = told['errors'] as Errors;
+  assert.equal(errors.length, 21);
+  assert.match(errors.at(-1)?.message ?? '', /at least 3980 more/);
+  const many = await api.post('/sql', statement(60_000));
+  assert.match(problem(many, 400, 'INVALID_REQUEST').detail, /more than 5000 values/);
+  assert.ok(many.text.length < 1_000);
+  const long = await api.post('/sql', { query: 'SELECT 1', parameters: { [`-${'n'.repeat(100_000)}`]: 1 } });
+  problem(long, 400, 'INVALID_REQUEST');
+  assert.ok(long.text.length < 2_000, `${long.text.length} bytes`);
+});

@@ -34,6 +34,18 @@ describe('problem documents', () => {
     );
   });
 
+  it('tell some of very many faults, and how many more there are', () => {
+    const errors = Array.from({ length: 90_000 }, (_, i) => ({ pointer: `/${i}`, message: 'm'.repeat(2_000) }));
+    const { body } = problemOf(new StatefoldError('INVALID_REQUEST', 'many', { errors }), 'r1');
+    const told = (JSON.parse(body.toString()) as { errors: typeof errors }).errors;
+    assert.deepEqual(
+      told.map(({ pointer }) => pointer),
+      [...errors.slice(0, 20).map(({ pointer }) => pointer), ''],
+    );
+    assert.match(told.at(-1)?.message ?? '', /at least 89980 more/);
+    assert.ok(body.length < 30_000);
+  });
+
   it('keep the detail of what is not known to themselves', () => {
     const problem = problemOf(knownError(new TypeError('secret table missing')), 'r2');
     assert.equal(problem.status, 500);

@@ -6,7 +6,7 @@ import { isoTimestamp } from '../../core/event.js';
 import { isName, MAX_EVENT_TYPE } from '../../core/names.js';
 import { fitting, jsonBytes } from '../../core/reads.js';
 import type { SchemaCheck } from '../../event-schemas/event-type-service.js';
-import { KEYWORDS } from '../../event-schemas/json-schema.js';
+import { KEYWORDS, MAX_SCHEMA_BYTES } from '../../event-schemas/json-schema.js';
 import { json } from '../bodies.js';
 import { unknownMember } from '../nearest-name.js';
 import { badCursor, described, flag, integerFrom, paging, requireName } from '../parameters.js';
@@ -138,14 +138,19 @@ const setEventSchema = route({
   query: { check: described(flag, 'Tells what it would say of the stored events, and changes nothing.') },
   // A misspelt check would change what was only to be looked at.
   strictQuery: true,
-  body: json(Put, {
-    schema: {
-      type: 'object',
-      required: ['total'],
-      properties: { total: { type: 'number', minimum: 0 }, note: { type: 'string', maxLength: 200 } },
-      additionalProperties: false,
+  body: json(
+    Put,
+    {
+      schema: {
+        type: 'object',
+        required: ['total'],
+        properties: { total: { type: 'number', minimum: 0 }, note: { type: 'string', maxLength: 200 } },
+        additionalProperties: false,
+      },
     },
-  }),
+    // Of a schema its bytes are the limit, and each value has one at least.
+    MAX_SCHEMA_BYTES,
+  ),
   answers: { 200: EventSchemaCheck },
   errors: ['QUOTA_EXCEEDED'],
   serve: async ({ eventTypes }, call) => {
