@@ -29,6 +29,9 @@ export type ErasedPartition = OwnedPartition & AnsweringPartition;
 
 /** How many records are read, or tombstoned, at a time. */
 const AT_ONCE = 256;
+/** How many of the first ones, whose size nobody knows; of the next ones as many as take about so many bytes. */
+const FIRST_AT_ONCE = 8;
+const BYTES_AT_ONCE = 8 * 1024 * 1024;
 
 /**
  * The owner of the partition takes erased aggregates out of the log: it writes tombstones for all records of the aggregate, void ones
@@ -115,10 +118,13 @@ export class Erasures {
       const partly = new Set<number>();
       dead.length = 0;
       const ordered = this.inOrder(offsets);
-      for (let at = 0; at < ordered.length && !this.#closed; at += AT_ONCE) {
-        const slice = ordered.slice(at, at + AT_ONCE);
+      for (let at = 0, atOnce = FIRST_AT_ONCE; at < ordered.length && !this.#closed;) {
+        const slice = ordered.slice(at, at + atOnce);
+        at += slice.length;
         const ascending = slice.toSorted((a, b) => a - b);
         const records = await recordsAt(log, ref, ascending, () => this.#closed);
+        const bytes = records.reduce((sum, { value }) => sum + (value?.length ?? 0), 0);
+        atOnce = Math.max(1, Math.min(AT_ONCE, 4 * atOnce, Math.floor((BYTES_AT_ONCE * slice.length) / (bytes + 1))));
         const found = new Map(records.map((record) => [record.offset, record]));
         for (const record of slice.flatMap((offset) => found.get(offset) ?? [])) {
           const { isDead, isRedacted } = await this.#without(record, aggregateId, voids);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { InvariantError } from '../../core/errors.js';
 import { redactionsTopicSpec, redactionsRef } from '../topics.js';
 import type { Log, LogPage, LogRecord, NewRecord, PartitionRef } from '../log.js';
-import { readBelow } from './known-end.js';
+import { readBelow, recordsAt } from './known-end.js';
 
 /** What stands in for a record of a partition's events from now on. */
 export interface Redaction {
@@ -16,7 +16,14 @@ export interface Redaction {
   readonly value: Buffer | undefined;
 }
 
-interface Kept extends Redaction {
+/** What is known of a redaction: what is left of the record stays in the log, and is read when it is asked for. */
+interface Kept extends Omit<Redaction, 'value'> {
+  /** Nothing stands in: the value is undefined. */
+  readonly isVoid: boolean;
+  /** Of the value. */
+  readonly bytes: number;
+  /** Its offset in the topic of redactions. */
+  readonly place: number;
   /** Keys in the topic of redactions: this one's, and those of what it took the place of. */
   readonly keys: readonly Buffer[];
 }
@@ -38,6 +45,8 @@ export class EventsLog implements Log {
   readonly #redactions: PartitionRef;
   readonly #partitions: number;
   readonly #known = new Map<number, Kept>();
+  /** The offsets of those that are known, ascending; undefined: some came since. */
+  #ascending: readonly number[] | undefined;
   #read = 0;
   #ensured: Promise<void> | undefined;
   #refreshing: { readonly running: Promise<void>; next: Promise<void> | undefined } | undefined;
@@ -58,7 +67,9 @@ export class EventsLog implements Log {
     // A page without a record tells that all up to the end is gone: as far as the one who answers knows it.
     if (last - from + 1 === records.length && this.#known.size === 0) return page;
     if (last - from + 1 !== records.length) await this.refresh();
-    return this.#known.size === 0 ? page : { records: this.#standIn(records, from, last), end };
+    const redacted = this.#redactedIn(from, last);
+    if (redacted.length === 0) return page;
+    return { records: await this.#standIn(upTo(maxBytes, merged(records, redacted))), end };
   }
 
   async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
@@ -67,23 +78,50 @@ export class EventsLog implements Log {
     const { records, end } = page;
     if (records.length < offsets.filter((offset) => offset < end).length) await this.refresh();
     if (this.#known.size === 0) return page;
-    const there = new Map(records.map((record) => [record.offset, record]));
-    for (const offset of offsets) this.#put(there, offset);
-    return { records: offsets.flatMap((offset) => there.get(offset) ?? []), end };
+    const redacted = offsets.flatMap((offset) => this.#known.get(offset) ?? []);
+    return { records: await this.#standIn(merged(records, redacted)), end };
   }
 
-  #standIn(records: readonly LogRecord[], from: number, last: number): readonly LogRecord[] {
-    const there = new Map(records.map((record) => [record.offset, record]));
-    for (const offset of this.#known.keys()) if (offset >= from && offset <= last) this.#put(there, offset);
-    return [...there.values()].sort((a, b) => a.offset - b.offset);
+  #redactedIn(first: number, last: number): readonly Kept[] {
+    this.#ascending ??= [...this.#known.keys()].sort((a, b) => a - b);
+    const found: Kept[] = [];
+    for (let at = firstFrom(this.#ascending, first); at < this.#ascending.length; at++) {
+      const offset = this.#ascending[at] as number;
+      if (offset > last) break;
+      found.push(this.#known.get(offset) as Kept);
+    }
+    return found;
   }
 
-  #put(there: Map<number, LogRecord>, offset: number): void {
-    const redaction = this.#known.get(offset);
-    if (redaction === undefined) return;
-    const { key, timestamp, value } = redaction;
-    // Void for every reader, as the record was; where nothing is left of it, no reader needs it.
-    there.set(offset, { offset, key, timestamp, value: value ?? null });
+  /** What stands at each place: void for every reader, as the record was; where nothing is left of it, no reader needs it. */
+  async #standIn(all: readonly (LogRecord | Kept)[]): Promise<readonly LogRecord[]> {
+    const places = all.flatMap((one) => (isKept(one) && !one.isVoid ? [one.place] : []));
+    const found = new Map(
+      (
+        await recordsAt(
+          this.#log,
+          this.#redactions,
+          places.sort((a, b) => a - b),
+        )
+      ).map(({ offset, value }) => [offset, value]),
+    );
+    const records: LogRecord[] = [];
+    for (const one of all) {
+      const value = isKept(one) && !one.isVoid ? found.get(one.place) : null;
+      if (!isKept(one)) records.push(one);
+      else if (value === undefined || (value === null && !one.isVoid)) records.push(...(await this.#successorOf(one)));
+      else records.push({ offset: one.offset, key: one.key, timestamp: one.timestamp, value: value && valueOf(value) });
+    }
+    return records;
+  }
+
+  /** It is gone from the log: another process has found one that has less left, and that is in the log before the other one goes. */
+  async #successorOf({ offset, place }: Kept): Promise<readonly LogRecord[]> {
+    await this.refresh();
+    const kept = this.#known.get(offset);
+    if (kept === undefined || kept.place === place)
+      throw new InvariantError('a redaction of the log is gone, and nothing took its place: the log is damaged');
+    return this.#standIn([kept]);
   }
 
   #isOurs({ topic, partition }: PartitionRef): boolean {
@@ -110,7 +148,7 @@ export class EventsLog implements Log {
     const end = await this.#log.endOffset(this.#redactions);
     while (this.#read < end) {
       const { records, next } = await readBelow(this.#log, this.#redactions, this.#read, end, READ_BYTES);
-      for (const { key, value } of records) if (value !== null) this.#take(key, value);
+      for (const { offset, key, value } of records) if (value !== null) this.#take(offset, key, value);
       this.#read = next;
     }
   }
@@ -126,21 +164,24 @@ export class EventsLog implements Log {
   }
 
   /** Of several for one record the one counts that has less left, whatever their order: a late one of a former owner changes nothing. */
-  #take(key: Buffer, value: Buffer): void {
-    const redaction = decoded(value);
+  #take(place: number, key: Buffer, value: Buffer): void {
+    const { value: left, ...redaction } = decoded(value);
     const before = this.#known.get(redaction.offset);
-    const keys = [...(before?.keys ?? []), key];
-    const isNewer = before === undefined || leaves(redaction) < leaves(before);
-    this.#known.set(redaction.offset, isNewer ? { ...redaction, keys: keys.reverse() } : { ...before, keys });
+    // Copies: neither keeps what it was read with.
+    const keys = [...(before?.keys ?? []), Buffer.from(key)];
+    const kept = { ...redaction, isVoid: left === undefined, bytes: left?.length ?? 0, place };
+    const isNewer = before === undefined || leaves(kept) < leaves(before);
+    this.#known.set(redaction.offset, isNewer ? { ...kept, keys: keys.reverse() } : { ...before, keys });
+    if (before === undefined) this.#ascending = undefined;
   }
 
-  /** What stands in for the record, as far as it was read. */
-  redaction(offset: number): Redaction | undefined {
+  /** What is known of the redaction of the record, as far as they were read. */
+  redaction(offset: number): Pick<Redaction, 'erased'> | undefined {
     return this.#known.get(offset);
   }
 
   /** All that were read. */
-  redactions(): Iterable<Redaction> {
+  redactions(): Iterable<Pick<Redaction, 'offset' | 'erased'>> {
     return this.#known.values();
   }
 
@@ -191,7 +232,34 @@ export class EventsLog implements Log {
   }
 }
 
-const leaves = ({ value, erased }: Redaction): number => (value === undefined ? -1000 : -erased.length);
+const leaves = ({ isVoid, erased }: Pick<Kept, 'isVoid' | 'erased'>): number => (isVoid ? -1000 : -erased.length);
+
+const isKept = (one: LogRecord | Kept): one is Kept => 'place' in one;
+
+/** In the order of their offsets; a redaction takes the place of its record. */
+function merged(records: readonly LogRecord[], redacted: readonly Kept[]): readonly (LogRecord | Kept)[] {
+  const all = new Map<number, LogRecord | Kept>();
+  for (const one of [...records, ...redacted]) all.set(one.offset, one);
+  return [...all.values()].sort((a, b) => a.offset - b.offset);
+}
+
+/** The first ones, up to about so many bytes: what is left of records may be far more than what a page of the log had. */
+function upTo(maxBytes: number, all: readonly (LogRecord | Kept)[]): readonly (LogRecord | Kept)[] {
+  let bytes = 0;
+  const end = all.findIndex((one) => (bytes += isKept(one) ? one.bytes : (one.value?.length ?? 0)) >= maxBytes);
+  return end === -1 ? all : all.slice(0, end + 1);
+}
+
+/** The index of the first of ascending numbers that is not less. */
+function firstFrom(ascending: readonly number[], least: number): number {
+  let [low, high] = [0, ascending.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((ascending[middle] as number) < least) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
 
 /** The length of a head in JSON, 4 bytes big endian; the head; the value, where there is one. */
 function encoded({ offset, key, timestamp, erased, value }: Redaction): Buffer {
@@ -203,9 +271,17 @@ function encoded({ offset, key, timestamp, erased, value }: Redaction): Buffer {
   return Buffer.concat([length, head, value ?? Buffer.alloc(0)]);
 }
 
+/** What is left of the record, where it is not void. */
+const valueOf = (redaction: Buffer): Buffer => redaction.subarray(endOfHead(redaction));
+
+function endOfHead(redaction: Buffer): number {
+  const end = 4 + redaction.readUInt32BE(0);
+  if (end > redaction.length) throw new InvariantError('a redaction of the log is cut off: the log is damaged');
+  return end;
+}
+
 function decoded(bytes: Buffer): Redaction {
-  const end = 4 + bytes.readUInt32BE(0);
-  if (end > bytes.length) throw new InvariantError('a redaction of the log is cut off: the log is damaged');
+  const end = endOfHead(bytes);
   const head = JSON.parse(bytes.toString('utf8', 4, end)) as {
     readonly offset: number;
     readonly key: string;
