@@ -112,6 +112,7 @@ const CONFINED = {
   'cli-progress': ['cli'],
   rfc6902: ['inspection'],
   re2js: ['event-schemas'],
+  'lru-cache': ['event-schemas'],
 };
 
 const element = (type) => ({ element: { type } });

@@ -10,6 +10,9 @@ export const SHORT_FOLD_READ_BYTES = 64 * 1024;
 /** A page ends past so many bytes, whatever its limit: an answer is built in memory. */
 export const PAGE_BYTES = 8 * 1024 * 1024;
 
+/** An answer that is read for an assistant, which is told less: it is parsed, and written again, in one go. */
+export const ASSISTANT_ANSWER_BYTES = 512 * 1024;
+
 /** A page of a list ends past so many bytes, whatever its limit, where it is made and written as JSON in one go. */
 export const LIST_BYTES = 1024 * 1024;
 

@@ -1,14 +1,55 @@
+import { LRUCache } from 'lru-cache';
 import type { EventChecks, EventsToCheck } from '../aggregates/partition.js';
 import type { Catalog, EventTypeEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
+import { SharedCache } from '../core/shared-cache.js';
 import { CheckQueue, type Checks } from './check-queue.js';
 import { JsonSchema } from './json-schema.js';
 import { Run, stepsFor, TooCostlyError } from './run.js';
 
 export const eventTypeId = (tenantId: string, eventType: string): string => `${tenantId}/${eventType}`;
 
+/** Of compiled schemas in memory, those of one tenant and those of all together: the others are compiled again when an event needs them. */
+const TENANT_BYTES = 16 * 1024 * 1024;
+const PROCESS_BYTES = 64 * 1024 * 1024;
+/** Characters of a schema whose compilation costs as much as a step of a check. */
+const COMPILED_PER_STEP = 4;
+
+/** A tenant's, compiled: those that were needed last. */
+class CompiledSchemas {
+  readonly #shared: SharedCache;
+  readonly #schemas = new LRUCache<EventTypeEntity, JsonSchema>({
+    maxSize: TENANT_BYTES,
+    sizeCalculation: ({ bytes }) => bytes,
+  });
+  readonly #forget = (): void => this.#schemas.clear();
+
+  constructor(shared: SharedCache) {
+    this.#shared = shared;
+  }
+
+  /** `steps`: what it cost to compile it now. @throws StatefoldError INVALID_REQUEST where this version can't */
+  of(entity: EventTypeEntity): { readonly schema: JsonSchema; readonly steps: number } {
+    const known = this.#schemas.get(entity);
+    if (known !== undefined) return { schema: known, steps: 0 };
+    const schema = new JsonSchema(JSON.parse(entity.schema));
+    this.#schemas.set(entity, schema);
+    this.#share();
+    return { schema, steps: entity.schema.length / COMPILED_PER_STEP };
+  }
+
+  delete(entity: EventTypeEntity): void {
+    if (this.#schemas.delete(entity)) this.#share();
+  }
+
+  #share(): void {
+    this.#shared.set(this.#forget, this.#schemas.calculatedSize);
+  }
+}
+
 interface TenantSchemas {
   readonly types: Map<string, EventTypeEntity>;
+  readonly compiled: CompiledSchemas;
   readonly queue: CheckQueue;
 }
 
@@ -19,8 +60,7 @@ const PARSED_PER_STEP = 64;
 export class EventSchemas {
   /** A tenant without schemas has no entry, and pays nothing. */
   readonly #tenants = new Map<string, TenantSchemas>();
-  /** Made when the first event needs it. */
-  readonly #compiled = new WeakMap<EventTypeEntity, JsonSchema>();
+  readonly #shared = new SharedCache(PROCESS_BYTES);
 
   constructor(catalog: Pick<Catalog, 'list' | 'onChange'>) {
     for (const { value } of catalog.list('eventType', undefined)) this.#set(value);
@@ -34,14 +74,28 @@ export class EventSchemas {
   #set(entity: EventTypeEntity): void {
     let tenant = this.#tenants.get(entity.tenantId);
     if (tenant === undefined)
-      this.#tenants.set(entity.tenantId, (tenant = { types: new Map(), queue: new CheckQueue() }));
+      this.#tenants.set(
+        entity.tenantId,
+        (tenant = { types: new Map(), compiled: new CompiledSchemas(this.#shared), queue: new CheckQueue() }),
+      );
+    const before = tenant.types.get(entity.eventType);
+    if (before !== undefined) tenant.compiled.delete(before);
     tenant.types.set(entity.eventType, entity);
   }
 
-  #delete({ tenantId, eventType }: EventTypeEntity): void {
+  #delete(entity: EventTypeEntity): void {
+    const { tenantId, eventType } = entity;
     const tenant = this.#tenants.get(tenantId);
-    tenant?.types.delete(eventType);
-    if (tenant?.types.size === 0) this.#tenants.delete(tenantId);
+    if (tenant === undefined) return;
+    const before = tenant.types.get(eventType);
+    if (before !== undefined) tenant.compiled.delete(before);
+    tenant.types.delete(eventType);
+    if (tenant.types.size === 0) this.#tenants.delete(tenantId);
+  }
+
+  /** Of compiled schemas that are in memory, bytes, about. */
+  get bytes(): number {
+    return this.#shared.bytes;
   }
 
   /** What all forms of appends ask. */
@@ -52,14 +106,14 @@ export class EventSchemas {
         if (tenant === undefined) return undefined;
         const { types, queue } = tenant;
         if (appends.some(({ events }) => events.some(({ eventType }) => types.has(eventType))))
-          return queue.run(this.#checks(types, appends));
+          return queue.run(this.#checks(tenant, appends));
         // What waits for its checks is not overtaken.
         return queue.isIdle ? undefined : queue.run(none());
       },
     };
   }
 
-  *#checks(types: ReadonlyMap<string, EventTypeEntity>, appends: readonly EventsToCheck[]): Checks {
+  *#checks({ types, compiled }: TenantSchemas, appends: readonly EventsToCheck[]): Checks {
     for (const { events, eventsAt } of appends)
       for (const [i, { eventType, data }] of events.entries()) {
         const entity = types.get(eventType);
@@ -68,8 +122,10 @@ export class EventSchemas {
         const steps = stepsFor(data.length);
         const run = new Run(at, steps);
         try {
+          const found = compiled.of(entity);
+          if (found.steps > 0) yield found.steps;
           // The first event that doesn't fit is told, with all of its places.
-          if (!this.#schemaOf(entity).check(JSON.parse(data.toString('utf8')), run)) return violation(entity, run);
+          if (!found.schema.check(JSON.parse(data.toString('utf8')), run)) return violation(entity, run);
         } catch (error) {
           if (error instanceof TooCostlyError) {
             yield steps;
@@ -82,12 +138,6 @@ export class EventSchemas {
         yield steps - run.steps + data.length / PARSED_PER_STEP;
       }
     return undefined;
-  }
-
-  #schemaOf(entity: EventTypeEntity): JsonSchema {
-    let schema = this.#compiled.get(entity);
-    if (schema === undefined) this.#compiled.set(entity, (schema = new JsonSchema(JSON.parse(entity.schema))));
-    return schema;
   }
 }
 

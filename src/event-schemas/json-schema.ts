@@ -14,6 +14,11 @@ const MAX_DYNAMIC_TARGETS = 10_000;
 const MAX_DEPTH = 64;
 /** Steps of the programs of all patterns. */
 const MAX_PATTERN_STEPS = 20_000;
+/** Classes of Unicode take hundreds of times the memory of other steps, and of the time to compile. */
+const MAX_PATTERN_BYTES = 4 * 1024 * 1024;
+/** Of memory, as measured: of each byte of the document as JSON, and of each place of a dynamic reference. */
+const DOCUMENT_FACTOR = 60;
+const TARGET_BYTES = 100;
 const MAX_FAULTS = 20;
 
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
@@ -58,6 +63,8 @@ export class JsonSchema {
   readonly ignored: readonly IgnoredKeyword[];
   readonly #root: Node;
   readonly #evaluates: boolean;
+  /** Of memory, about. */
+  readonly bytes: number;
 
   /** @throws StatefoldError INVALID_REQUEST with each place that is wrong, as JSON pointers below `at` */
   constructor(document: unknown, at = '') {
@@ -65,6 +72,7 @@ export class JsonSchema {
     this.#root = compiler.root;
     this.ignored = compiler.ignored;
     this.#evaluates = compiler.evaluates;
+    this.bytes = compiler.bytes + DOCUMENT_FACTOR * JSON.stringify(document).length;
   }
 
   /** What in the value doesn't fit, at JSON pointers below `at`; the first of it. `run` may go on over several values. @throws TooCostlyError */
@@ -92,6 +100,7 @@ class Compiler {
   readonly #nodes = new Map<object, Node>();
   readonly #patterns = new Map<string, LinearPattern>();
   #patternSteps = 0;
+  #patternBytes = 0;
   #count = 0;
   #evaluates = false;
   /** Where dynamic references may lead, all of them together. */
@@ -121,6 +130,11 @@ class Compiler {
   /** Some schema asks what others have evaluated. */
   get evaluates(): boolean {
     return this.#evaluates;
+  }
+
+  /** Of memory, beside what the length of the document tells. */
+  get bytes(): number {
+    return this.#patternBytes + TARGET_BYTES * this.#dynamicTargets;
   }
 
   #refuse(): void {
@@ -324,7 +338,8 @@ class Compiler {
       throw new FaultyKeyword((error as Error).message);
     }
     this.#patternSteps += pattern.size;
-    if (this.#patternSteps > MAX_PATTERN_STEPS)
+    this.#patternBytes += pattern.bytes;
+    if (this.#patternSteps > MAX_PATTERN_STEPS || this.#patternBytes > MAX_PATTERN_BYTES)
       throw new FaultyKeyword('is too much with the patterns before it: use fewer or simpler ones');
     this.#patterns.set(source, pattern);
     return pattern;

@@ -4,6 +4,10 @@ import { RE2JS } from 're2js';
 export const MAX_PATTERN = 500;
 /** Steps of its program, with all repetitions written out. */
 const MAX_PROGRAM = 2_000;
+/** As measured: of the smallest, of each step more, and of each class of Unicode (`\p{L}`), whose ranges are written out. */
+const PATTERN_BYTES = 4_500;
+const STEP_BYTES = 150;
+const UNICODE_CLASS_BYTES = 6_500;
 /** So many steps of a program, on one character, cost as much as a step of a check. */
 const PROGRAM_PER_STEP = 8;
 
@@ -14,6 +18,8 @@ export class LinearPattern {
   readonly costPerCharacter: number;
   /** Steps of its program. */
   readonly size: number;
+  /** Of memory, about. */
+  readonly bytes: number;
 
   /** @throws Error that says, behind the pattern's place, what is wrong with it */
   constructor(readonly source: string) {
@@ -30,6 +36,8 @@ export class LinearPattern {
     this.size = this.#compiled.programSize();
     if (this.size > 4 * MAX_PROGRAM) throw tooLarge();
     this.costPerCharacter = this.size / PROGRAM_PER_STEP;
+    const unicodeClasses = source.split(/\\p/i).length - 1;
+    this.bytes = PATTERN_BYTES + this.size * STEP_BYTES + unicodeClasses * UNICODE_CLASS_BYTES;
   }
 
   /** It matches somewhere in the text. */

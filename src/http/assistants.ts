@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SCOPES, type Scope } from '../core/scopes.js';
 import { StatefoldError } from '../core/errors.js';
+import { ASSISTANT_ANSWER_BYTES } from '../core/reads.js';
 import type { Admission } from './admission.js';
 import { readJson, type BodySettings } from './bodies.js';
 import { declaredLength } from './body.js';
@@ -56,7 +57,9 @@ export function assistantsDoor(
     });
     if (response.destroyed) return release();
     const declared = declaredLength(request);
-    await memoryOf(request)?.uploadOf(response, Number.isNaN(declared) ? MOST_BYTES : Math.min(declared, MOST_BYTES));
+    const sent = Number.isNaN(declared) ? MOST_BYTES : Math.min(declared, MOST_BYTES);
+    // As it comes, and as it is told.
+    await memoryOf(request)?.uploadOf(response, sent + 2 * ASSISTANT_ANSWER_BYTES);
     const message = await readJson(request, { maxBodyBytes: MOST_BYTES, maxJsonDepth });
     if (Array.isArray(message))
       throw new StatefoldError('INVALID_REQUEST', 'Send one message a request: the protocol has no batches any more.');

@@ -40,8 +40,9 @@ export interface StateAt {
   readonly diff: { readonly events: readonly EventEffect[]; readonly nextVersion: number | undefined } | undefined;
 }
 
-/** Patches of one answer. */
+/** Patches of one answer: it ends past so many bytes, or so many milliseconds, whatever its limit. */
 const DIFF_BYTES = 4 * 1024 * 1024;
+const DIFF_MS = 5_000;
 /** States of one turn of the runner, about. */
 const STATES_PER_TURN = 2 * 1024 * 1024;
 const EVENTS_PER_TURN = 200;
@@ -111,7 +112,8 @@ async function effects(
 ): Promise<NonNullable<StateAt['diff']>> {
   const events: EventEffect[] = [];
   const until = Math.min(refold.toVersion, fromVersion + limit - 1);
-  for (let bytes = 0; bytes < DIFF_BYTES;) {
+  const began = performance.now();
+  for (let bytes = 0; bytes < DIFF_BYTES && performance.now() - began < DIFF_MS;) {
     const count = Math.max(
       1,
       Math.min(EVENTS_PER_TURN, Math.floor(STATES_PER_TURN / ((refold.state?.length ?? 0) + 1))),

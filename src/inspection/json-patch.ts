@@ -11,72 +11,113 @@ const FINE_STEPS = 100_000;
 /** A longer patch is no help: then the whole state is replaced. */
 const MAX_OPERATIONS = 10_000;
 
+/** Members of two objects that are compared, together: the library looks for each name before anything of it can be timed. */
+const MAX_MEMBERS = 10_000;
+/** How long the fine comparison may take, milliseconds, and behind it the one place by place: each is done in one go. */
+const FINE_MS = 10;
+const PLACEWISE_MS = 20;
+/** Of both texts together, where there may be numbers to be kept as they are written: looking for them takes ten times as long as parsing. */
+const MAX_MARKED = 128 * 1024;
+
 /** A string, or a number, of a JSON text. */
 const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
+/** There may be a number that is written otherwise than a double is: most texts have none. */
+const MAY_DIFFER = /[\d.]{16}|\d[eE][+-]?\d|\.\d*0(?!\d)|-0(?!\.)|0\.000000/;
 /** Numbers that a double does not hold as they are written go through as strings that begin so; a state's own string is not expected to. */
 const NUMBER_MARK = '\\u0000number:';
 const MARKED = /"\\u0000number:(-?\d[\d.eE+-]*)"/g;
 
 /**
  * The JSON Patch (RFC 6902) from a state to another, as JSON text; a state that isn't there is `null`. Numbers keep their
- * digits. Two texts that say the same (another order of members, another spelling of a string) have the patch `[]`.
+ * digits. Two texts that say the same (another order of members, another spelling of a string) have the patch `[]`. What would take
+ * long to compare is replaced as a whole.
  */
-export function patchText(before: State, after: State): string {
-  const patch = patchOf(valueOf(before), valueOf(after));
-  return JSON.stringify(patch).replace(MARKED, '$1');
+export function patchText(before: State, after: State, now: () => number = () => performance.now()): string {
+  const [old, text] = [before?.toString() ?? 'null', after?.toString() ?? 'null'];
+  if (old === text) return '[]';
+  const isMarked = MAY_DIFFER.test(old) || MAY_DIFFER.test(text);
+  const patch =
+    isMarked && old.length + text.length > MAX_MARKED
+      ? undefined
+      : patchOf(valueOf(old, isMarked), valueOf(text, isMarked), now);
+  return patch === undefined
+    ? `[{"op":"replace","path":"","value":${text}}]`
+    : JSON.stringify(patch).replace(MARKED, '$1');
 }
 
-function valueOf(state: State): unknown {
-  if (state === null) return null;
+function valueOf(text: string, isMarked: boolean): unknown {
+  if (!isMarked) return JSON.parse(text);
   return JSON.parse(
-    state
-      .toString()
-      .replace(TOKEN, (token) =>
-        token.startsWith('"') || String(Number(token)) === token ? token : `"${NUMBER_MARK}${token}"`,
-      ),
+    text.replace(TOKEN, (token) =>
+      token.startsWith('"') || String(Number(token)) === token ? token : `"${NUMBER_MARK}${token}"`,
+    ),
   );
 }
 
-function patchOf(before: unknown, after: unknown): Operation[] {
-  const whole: Operation[] = [{ op: 'replace', path: '', value: after }];
-  try {
-    const patch = finePatch(before, after) ?? createPatch(before, after, elementwise);
-    return patch.length > MAX_OPERATIONS ? whole : patch;
-  } catch (error) {
-    // Too many operations of one object for the stack.
-    if (error instanceof RangeError) return whole;
-    throw error;
-  }
+/** Undefined: it would take too long, or be too long. */
+function patchOf(before: unknown, after: unknown, now: () => number): Operation[] | undefined {
+  const patch =
+    finePatch(before, after, now) ?? bounded(() => createPatch(before, after, placewise(limited(PLACEWISE_MS, now))));
+  return patch !== undefined && patch.length > MAX_OPERATIONS ? undefined : patch;
 }
 
-/** Undefined where it would take too long. */
-function finePatch(before: unknown, after: unknown): Operation[] | undefined {
+/** With the elements of arrays looked for at other places, too. */
+function finePatch(before: unknown, after: unknown, now: () => number): Operation[] | undefined {
   let left = FINE_PAIRS;
   let steps = FINE_STEPS;
+  const take = limited(FINE_MS, now);
+  return bounded(() =>
+    createPatch(before, after, (old: unknown, other: unknown) => {
+      if (Array.isArray(old) && Array.isArray(other)) steps -= ((old.length + other.length) / 2) ** 2;
+      if (--left < 0 || steps < 0) throw TOO_MUCH;
+      take(old, other);
+    }),
+  );
+}
+
+const TOO_MUCH = new Error('too much to compare');
+
+/** Undefined where that took too much. */
+function bounded(compare: () => Operation[]): Operation[] | undefined {
   try {
-    return createPatch(before, after, (old: unknown, now: unknown) => {
-      if (Array.isArray(old) && Array.isArray(now)) steps -= ((old.length + now.length) / 2) ** 2;
-      if (--left < 0 || steps < 0) throw OUT_OF_PAIRS;
-    });
+    return compare();
   } catch (error) {
-    if (error === OUT_OF_PAIRS) return undefined;
+    // A RangeError: too many operations of one object for the stack.
+    if (error === TOO_MUCH || error instanceof RangeError) return undefined;
     throw error;
   }
 }
 
-const OUT_OF_PAIRS = new Error('too many pairs');
+type Take = (before: unknown, after: unknown) => void;
+
+/** Called for each pair; throws where it has too many members, or the time of the comparison is over. */
+function limited(milliseconds: number, now: () => number): Take {
+  const until = now() + milliseconds;
+  return (before, after) => {
+    if (now() > until || membersOf(before) + membersOf(after) > MAX_MEMBERS) throw TOO_MUCH;
+  };
+}
+
+function membersOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 0;
+  return Object.keys(value).length;
+}
 
 /** Arrays place by place, which takes no longer than reading them. */
-function elementwise(before: unknown, after: unknown, at: Pointer): Operation[] | undefined {
-  if (!Array.isArray(before) || !Array.isArray(after)) return undefined;
-  const [old, now] = [before as unknown[], after as unknown[]];
-  const operations: Operation[] = [];
-  for (let i = 0; i < Math.min(old.length, now.length); i++) {
-    for (const operation of createPatch(old[i], now[i], elementwise))
-      operations.push({ ...operation, path: at.add(String(i)).toString() + operation.path });
-  }
-  for (let i = old.length; i > now.length; i--)
-    operations.push({ op: 'remove', path: at.add(String(i - 1)).toString() });
-  for (const value of now.slice(old.length)) operations.push({ op: 'add', path: at.add('-').toString(), value });
-  return operations;
+function placewise(take: Take) {
+  return function compare(before: unknown, after: unknown, at: Pointer): Operation[] | undefined {
+    take(before, after);
+    if (!Array.isArray(before) || !Array.isArray(after)) return undefined;
+    const [old, now] = [before as unknown[], after as unknown[]];
+    if (Math.abs(old.length - now.length) > MAX_OPERATIONS) throw TOO_MUCH;
+    const operations: Operation[] = [];
+    for (let i = 0; i < Math.min(old.length, now.length); i++) {
+      for (const operation of createPatch(old[i], now[i], compare))
+        operations.push({ ...operation, path: at.add(String(i)).toString() + operation.path });
+    }
+    for (let i = old.length; i > now.length; i--)
+      operations.push({ op: 'remove', path: at.add(String(i - 1)).toString() });
+    for (const value of now.slice(old.length)) operations.push({ op: 'add', path: at.add('-').toString(), value });
+    return operations;
+  };
 }

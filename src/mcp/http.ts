@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { parseExactly } from '../core/exact-json.js';
+import { ASSISTANT_ANSWER_BYTES } from '../core/reads.js';
 import { StatefoldClient } from '../../packages/client/src/index.js';
 import { boundedFetch } from './bounded-fetch.js';
 import { assistantServer } from './server.js';
@@ -20,9 +21,6 @@ export interface Asked {
   readonly scopes: readonly string[];
 }
 
-/** Of an answer: as long as the service makes its pages, with room for what a page has besides. A statement of SQL may have many times that. */
-const MOST_BYTES = 16 * 1024 * 1024;
-
 /**
  * `/mcp`: the Model Context Protocol over HTTP, without sessions: each message is answered as JSON. With `?allow=deploy`, which a
  * person puts into the address, an assistant may change what runs.
@@ -30,7 +28,10 @@ const MOST_BYTES = 16 * 1024 * 1024;
 export function assistants({ url, version }: AssistantsOptions): (asked: Asked) => Promise<void> {
   return async ({ request, response, message, apiKey, scopes }) => {
     const mayDeploy = new URL(request.url ?? '', 'http://statefold').searchParams.getAll('allow').includes('deploy');
-    const client = new StatefoldClient({ url, apiKey, parseJson: parseExactly, fetch: boundedFetch(MOST_BYTES) });
+    const client = new StatefoldClient({
+      ...{ url, apiKey, parseJson: parseExactly },
+      fetch: boundedFetch(ASSISTANT_ANSWER_BYTES),
+    });
     const server = assistantServer({ client, scopes, mayDeploy, version });
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
     response.once('close', () => void server.close());

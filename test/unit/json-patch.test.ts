@@ -106,3 +106,28 @@ test('arrays that are emptied, and many of them, take no longer than reading the
   const { user } = process.cpuUsage(before);
   assert.ok(user < 10_000_000, `${user} µs`);
 });
+
+const WHOLE = (text: string): string => `[{"op":"replace","path":"","value":${text}}]`;
+
+test('what takes long to compare is replaced as a whole', () => {
+  const [before, after] = ['[{"a":1},{"b":[1,2]}]', '[{"a":2},{"b":[2]}]'];
+  let at = 0;
+  const slow = (): number => (at += 11);
+  assert.equal(patchText(Buffer.from(before), Buffer.from(after), slow), WHOLE(after));
+  assert.notEqual(patchText(Buffer.from(before), Buffer.from(after)), WHOLE(after));
+  const equal = Buffer.from(`[${'1.0,'.repeat(500_000)}1.0]`);
+  assert.equal(patchText(equal, Buffer.from(equal), slow), '[]');
+});
+
+test('large states with long numbers are not searched for them', () => {
+  const numbers = (last: string): string => `[${'12345678901234567890,'.repeat(10_000)}${last}]`;
+  assert.equal(patchText(Buffer.from(numbers('1')), Buffer.from(numbers('2.50'))), WHOLE(numbers('2.50')));
+});
+
+test('numbers that a double writes otherwise are told as they are written', () => {
+  for (const number of ['1.0', '-0', '-0.0', '0.0000001', '1e3', '1E+3', '123456789012345678', '0.10', '100.0'])
+    assert.equal(
+      patchText(Buffer.from('{"n":7}'), Buffer.from(`{"n":${number}}`)),
+      `[{"op":"replace","path":"/n","value":${number}}]`,
+    );
+});
