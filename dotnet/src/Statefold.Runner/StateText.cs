@@ -26,7 +26,8 @@ internal static class StateText
     {
         Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping,
         MaxDepth = MaxDepth,
-        TypeInfoResolver = new DefaultJsonTypeInfoResolver(),
+        Converters = { new HashOrderedConverters() },
+        TypeInfoResolver = new DefaultJsonTypeInfoResolver { Modifiers = { HashOrderedMembers.Sort } },
     };
 
     public static byte[]? Read(ref WireReader reader) => reader.Byte() switch
