@@ -425,7 +425,7 @@ const CASES: readonly Case[] = [
     [
       'var d = new Dictionary<string, int>(); d.⚡Remove("a");',
       'var h = new HashSet<int>(); h.⚡ExceptWith([1]);',
-      'foreach (var x in ⚡Table) { } ;; static readonly System.Collections.Immutable.ImmutableDictionary<string, int> Table = System.Collections.Immutable.ImmutableDictionary<string, int>.Empty;',
+      'foreach (var x in ⚡Table) { } ;; static readonly System.Collections.Immutable.ImmutableDictionary<int, int> Table = System.Collections.Immutable.ImmutableDictionary<int, int>.Empty;',
     ],
     [
       'var d = new SortedDictionary<string, int>(); d.Remove("a"); var l = new List<int>(); l.Remove(1);',
@@ -470,6 +470,18 @@ const CASES: readonly Case[] = [
       'throw new System.ComponentModel.DataAnnotations.ValidationException("no");',
       'var names = typeof(State).GetProperties().Select(p => p.Name + p.PropertyType.Name); var z = Enum.GetValues<DayOfWeek>().Length + Enum.Parse<DayOfWeek>("Friday").GetHashCode();',
       'using var all = new List<int> { 1 }.GetEnumerator(); while (all.MoveNext()) { } IEnumerable<int> Count() { yield return 1; } var x = Count().Chunk(2).SelectMany(c => c).Aggregate(0, (a, b) => a + b);',
+    ],
+  ),
+  error(
+    'SF1024',
+    [
+      'foreach (var x in ⚡Table) { } ;; static readonly System.Collections.Immutable.ImmutableDictionary<string, int> Table = System.Collections.Immutable.ImmutableDictionary<string, int>.Empty;',
+      'var x = string.Join(",", new Tags([]).⚡All); ;; sealed record Tags(System.Collections.Immutable.ImmutableHashSet<string> All);',
+      'var x = ⚡new System.Collections.Concurrent.ConcurrentDictionary<string, int>().OrderByDescending(p => p.Value).First();',
+      'var x = new System.Collections.Hashtable().⚡Keys;',
+    ],
+    [
+      'System.Collections.Immutable.ImmutableHashSet<string> set = ["a"]; var x = string.Join(",", set.Order(StringComparer.Ordinal)) + set.Add("b").Count + set.Contains("a");',
     ],
   ),
 ];

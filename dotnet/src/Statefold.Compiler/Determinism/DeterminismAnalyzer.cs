@@ -17,6 +17,7 @@ internal sealed class DeterminismAnalyzer
     private readonly SharedState shared;
     private readonly Values values;
     private readonly TypesInUse inUse;
+    private readonly HashOrder hashOrder;
 
     /// <param name="compilation">One without errors.</param>
     public DeterminismAnalyzer(CSharpCompilation compilation)
@@ -25,6 +26,7 @@ internal sealed class DeterminismAnalyzer
         shared = new SharedState(compilation, breaches);
         values = new Values(breaches);
         inUse = new TypesInUse(compilation, framework, breaches);
+        hashOrder = new HashOrder(compilation, inUse, breaches);
     }
 
     /// <summary>Each breach once a place, in the order of the sources.</summary>
@@ -52,6 +54,7 @@ internal sealed class DeterminismAnalyzer
         }
 
         shared.Finish();
+        hashOrder.Finish();
         return breaches.All;
     }
 
@@ -96,6 +99,7 @@ internal sealed class DeterminismAnalyzer
 
         LookAtLayout(type);
         inUse.LookAtBases(type);
+        hashOrder.LookAtType(type);
         foreach (var method in type.GetMembers().OfType<IMethodSymbol>())
         {
             if (Has(method, "System.Runtime.CompilerServices.ModuleInitializerAttribute"))
@@ -134,6 +138,7 @@ internal sealed class DeterminismAnalyzer
             shared.Look(operation);
             values.Look(operation);
             inUse.Look(operation);
+            hashOrder.Look(operation);
             Look(operation);
         }
     }

@@ -31,7 +31,15 @@ internal sealed record Rule(string Code, bool IsError, string Reason, string Ins
 
     public static readonly Rule Unlisted = Error("SF1023", "is not on the list of what a fold may use of .NET", "Write it with types that are on the list, or do it before the append and put the result into the event");
 
+    public static readonly Rule HashOrder = Error("SF1024", "takes a collection in the order of hash codes, which is another in every process", "Sort it in the same expression (Order(StringComparer.Ordinal), OrderBy(entry => entry.Key, StringComparer.Ordinal)), or use SortedDictionary, SortedSet or List");
+
     // Of the same codes, where another sentence helps more.
+
+    public static readonly Rule HashOrderOfTies = HashOrder with
+    {
+        Reason = "leaves what compares as equal in the order of hash codes, which is another in every process",
+        Instead = "Sort by the key last: ThenBy(entry => entry.Key, StringComparer.Ordinal)",
+    };
 
     public static readonly Rule Today = Clock with
     {
@@ -74,6 +82,12 @@ internal sealed record Rule(string Code, bool IsError, string Reason, string Ins
 
     public static readonly Rule FrameworkState = StaticContent with { Reason = "changes what all code of the process shares, and is lost with the process" };
 
+    public static readonly Rule OrderOfTies = Order with
+    {
+        Reason = "leaves what compares as equal in the order of hash codes, which may be another in every process",
+        Instead = "Sort last by something that no two of them share",
+    };
+
     public static readonly Rule LeakedHash = HashCode with
     {
         Reason = "gives a number that is another in every process, and this GetHashCode() does more with it than return it",
@@ -89,7 +103,7 @@ internal sealed record Rule(string Code, bool IsError, string Reason, string Ins
     private static readonly Rule[] Table =
     [
         Clock, Randomness, NewId, Files, Console, Network, Processes, Environment, Threads, Async, Locks, Native, Loading, Reflection,
-        StaticState, StaticContent, OwnState, HashCode, CultureFormat, CultureText, Order, Startup, Unlisted,
+        StaticState, StaticContent, OwnState, HashCode, CultureFormat, CultureText, Order, Startup, Unlisted, HashOrder,
     ];
 
     public static IReadOnlyList<Rule> All => Table;

@@ -127,19 +127,34 @@ internal sealed class TypesInUse(Compilation compilation, FrameworkRules framewo
             return found;
         }
 
+        foreach (var one in Reached(type).OfType<INamedTypeSymbol>())
+        {
+            found = OfType(one) ?? Made(one);
+            if (found is not null)
+            {
+                break;
+            }
+        }
+
+        return deep[type] = found;
+    }
+
+    /// <summary>The first of what JSON reads into the type, or writes of it, that is asked for.</summary>
+    public ITypeSymbol? Reached(ITypeSymbol type, Func<ITypeSymbol, bool> wanted) => Reached(type).FirstOrDefault(wanted);
+
+    private IEnumerable<ITypeSymbol> Reached(ITypeSymbol type)
+    {
         // Each type once, also where types hold each other; on a stack of its own, however long the chain.
         var seen = new HashSet<ITypeSymbol>(SymbolEqualityComparer.Default) { type };
         var left = new Stack<ITypeSymbol>(seen);
-        while (found is null && left.TryPop(out var one))
+        while (left.TryPop(out var one))
         {
-            found = one is INamedTypeSymbol named ? OfType(named) ?? Made(named) : null;
+            yield return one;
             foreach (var inner in Inner(one).Where(seen.Add))
             {
                 left.Push(inner);
             }
         }
-
-        return deep[type] = found;
     }
 
     private IEnumerable<ITypeSymbol> Inner(ITypeSymbol type) => type switch

@@ -9,15 +9,6 @@ internal sealed class Values(Breaches breaches)
     private static readonly HashSet<string> Formatted =
         ["System.Double", "System.Single", "System.Half", "System.Decimal", "System.DateTime", "System.DateTimeOffset", "System.DateOnly", "System.TimeOnly"];
 
-    private static readonly HashSet<string> FixedHashes = ["System.Guid", "System.DateTimeOffset", "System.DateOnly", "System.TimeOnly", "System.TimeSpan"];
-
-    private static readonly HashSet<string> ByHash =
-    [
-        "System.Collections.Hashtable", "System.Collections.Concurrent.ConcurrentDictionary`2", "System.Collections.Concurrent.ConcurrentBag`1",
-        "System.Collections.Immutable.ImmutableDictionary`2", "System.Collections.Immutable.ImmutableHashSet`1",
-        "System.Collections.Frozen.FrozenDictionary`2", "System.Collections.Frozen.FrozenSet`1",
-    ];
-
     private static readonly HashSet<string> Removes = ["Remove", "RemoveWhere", "ExceptWith", "IntersectWith", "SymmetricExceptWith"];
 
     private static readonly HashSet<string> DateParsers = ["Parse", "TryParse", "ParseExact", "TryParseExact"];
@@ -51,9 +42,6 @@ internal sealed class Values(Breaches breaches)
                 break;
             case IMethodReferenceOperation { Method: var method } reference:
                 LookAtReference(reference, method, FrameworkRules.NameOf(method.ContainingType));
-                break;
-            case IForEachLoopOperation { Collection: var collection } when Unwrapped(collection).Type is INamedTypeSymbol type && ByHash.Contains(FrameworkRules.NameOf(type)):
-                breaches.Add(Rule.Order, collection.Syntax.GetLocation(), $"foreach over {type.Name}");
                 break;
             case IInterpolationOperation { FormatString: null, Expression: { Type: { } type } value } interpolation when IsFormatted(type) && !IsTold(interpolation):
                 breaches.Add(Rule.CultureFormat, value.Syntax.GetLocation(), $"{{{Places.TextOf(value.Syntax)}}}");
@@ -232,17 +220,7 @@ internal sealed class Values(Breaches breaches)
         return false;
     }
 
-    private static bool HasFixedHash(IInvocationOperation call)
-    {
-        if (call.Instance is null)
-        {
-            return false;
-        }
-
-        var type = Unwrapped(call.Instance).Type;
-        return type is { TypeKind: TypeKind.Enum } or { SpecialType: >= SpecialType.System_Boolean and <= SpecialType.System_Double } or { SpecialType: SpecialType.System_DateTime }
-            || (type is INamedTypeSymbol named && FixedHashes.Contains(FrameworkRules.NameOf(named)));
-    }
+    private static bool HasFixedHash(IInvocationOperation call) => call.Instance is { } instance && Unwrapped(instance).Type is { } type && HashTables.HasFixedHash(type);
 
     /// <summary>Without the conversions that the compiler adds.</summary>
     public static IOperation Unwrapped(IOperation operation)

@@ -1,13 +1,8 @@
-using System.Text;
-using Statefold.Compiler;
-
 namespace Statefold.Tests.Determinism;
 
 /// <summary>Ways past the checks of replay that were found once: each is refused, with its class, and what looks like it is not.</summary>
 public sealed class RefusedTests
 {
-    private static readonly ArtefactCompiler Compiler = new();
-
     public static TheoryData<string, string> Refused => new()
     {
         // Trees of code.
@@ -172,7 +167,7 @@ public sealed class RefusedTests
     [MemberData(nameof(Refused))]
     public void Is_refused(string code, string snippet)
     {
-        var outcome = Compile(snippet);
+        var outcome = Snippet.Compile(snippet);
         Assert.DoesNotContain(outcome.Findings, f => f.IsError && f.Code.StartsWith("CS", StringComparison.Ordinal));
         Assert.Contains(outcome.Findings, f => f.IsError && f.Code == code);
         Assert.Null(outcome.Assembly);
@@ -186,33 +181,12 @@ public sealed class RefusedTests
     [InlineData("Func<string, DateTime> f = DateTime.Parse;")]
     public void Is_told_and_compiles(string snippet)
     {
-        var findings = Compile(snippet).Findings;
+        var findings = Snippet.Compile(snippet).Findings;
         Assert.DoesNotContain(findings, f => f.IsError);
         Assert.Contains(findings, f => f.Code == "SF1019" && f.Message.Contains("the date of today", StringComparison.Ordinal));
     }
 
     [Theory]
     [MemberData(nameof(Fine))]
-    public void Is_fine(string snippet) => Assert.DoesNotContain(Compile(snippet).Findings, f => f.IsError);
-
-
-    private static CompileOutcome Compile(string snippet)
-    {
-        var parts = snippet.Split(";;", 2, StringSplitOptions.TrimEntries);
-        var source = $$"""
-            namespace Snippets;
-            public sealed record State(string Text) { public int Count { get; set; } }
-            [AggregateType("thing")]
-            public sealed class ThingReducer : IReducer<State>
-            {
-                public State? Apply(State? s, Event e)
-                {
-                    {{parts[0]}}
-                    return s;
-                }
-                {{(parts.Length > 1 ? parts[1] : "")}}
-            }
-            """;
-        return Compiler.Compile(new CompileRequest(ArtefactKind.Reducer, [new SourceFile("Thing.cs", Encoding.UTF8.GetBytes(source))]));
-    }
+    public void Is_fine(string snippet) => Assert.DoesNotContain(Snippet.Compile(snippet).Findings, f => f.IsError);
 }
