@@ -5,7 +5,7 @@
 // the log on Kafka. What needs a Kafka that is not there says so.
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -244,6 +244,23 @@ async function openKafka() {
 }
 const opening = openKafka().catch(fail);
 
+/** Clients of the tests hold each answer to the OpenAPI document: its schemas are compiled once, and loaded by every file. */
+async function writeOpenapiChecks() {
+  const parent = join(ROOT, '.build');
+  mkdirSync(parent, { recursive: true });
+  const folder = mkdtempSync(join(parent, 'openapi-'));
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+  const program = join(TESTS, 'support', 'openapi-checks.js');
+  const writer = spawn(process.execPath, [program, folder], {
+    stdio: 'inherit',
+    env: { ...process.env, [JOB]: 'the checks of answers' },
+  });
+  const code = await new Promise((resolve, reject) => writer.once('exit', resolve).once('error', reject));
+  if (code !== 0) throw new SetupError(`${program} ended with ${code}`);
+  process.env['STATEFOLD_TEST_OPENAPI'] = folder;
+}
+const checks = files.some((file) => !isQuick(file)) ? writeOpenapiChecks().catch(fail) : undefined;
+
 const quick = files.filter(isQuick).map((file) => testFile(file));
 const slow = files.filter((file) => !isQuick(file)).map((file) => testFile(file));
 if (withDotnet) slow.push({ name: 'dotnet', on: '', run: runDotnet });
@@ -263,6 +280,7 @@ const onRealProcesses = (job) => ({
   run: async () => {
     const brokers = KAFKA_BROKERS || (await opening)?.brokers.join(',');
     if (brokers) process.env['STATEFOLD_TEST_KAFKA'] = brokers;
+    await checks;
     if (!told) {
       const again = slow.filter(({ on }) => on !== '').length;
       const first = slow.length - again - (withDotnet ? 1 : 0);
