@@ -6,6 +6,10 @@ export interface Pages<T> {
   /** All pages are there. */
   readonly isWhole: boolean;
   readonly error: unknown;
+  /** When what is shown was answered; of several pages, the first. */
+  readonly at: Date | undefined;
+  /** Asks again for what failed. */
+  readonly retry: () => void;
   /** Asks for the next page, unless it is asked for already, or there is none. */
   readonly more: () => void;
   readonly reload: () => void;
@@ -24,6 +28,9 @@ export function useRefreshed(list: Pick<Pages<unknown>, 'refresh'>, everyMs: num
 /** As many are asked for again by the way. */
 const MOST_REFRESHED = 2_000;
 
+/** It is asked for again every now and then; else it is as it was when its pages came. */
+export const isRefreshed = ({ items }: Pick<Pages<unknown>, 'items'>): boolean => items.length <= MOST_REFRESHED;
+
 interface PageOf<T> {
   readonly items: readonly T[];
   readonly nextCursor: string | undefined;
@@ -41,16 +48,31 @@ export async function allPages<T>(ask: (cursor: string | undefined) => Promise<P
   return found;
 }
 
+type PagesState = Pick<Pages<unknown>, 'isLoading' | 'isWhole' | 'error' | 'at'>;
+const NOTHING: PagesState = { isLoading: true, isWhole: false, error: undefined, at: undefined };
+
 /** Where the list goes on. */
 interface Next {
   cursor: string | undefined;
   isBusy: boolean;
   isWhole: boolean;
+  /** What is asked for again on demand. */
+  failed: 'more' | 'refresh' | undefined;
   /** What was asked for while it was busy. */
   wantsMore: boolean;
   wantsRefresh: boolean;
   readonly ended: AbortController;
 }
+
+const beginning = (ended: AbortController): Next => ({
+  cursor: undefined,
+  isBusy: false,
+  isWhole: false,
+  failed: undefined,
+  wantsMore: false,
+  wantsRefresh: false,
+  ended,
+});
 
 /** A list of any length, page by page as its end comes into sight. */
 export function usePages<T>(
@@ -58,22 +80,11 @@ export function usePages<T>(
   inputs: readonly unknown[],
 ): Pages<T> {
   const [items, setItems] = useState<readonly T[]>([]);
-  const [state, setState] = useState<{ isLoading: boolean; isWhole: boolean; error: unknown }>({
-    isLoading: true,
-    isWhole: false,
-    error: undefined,
-  });
+  const [state, setState] = useState<PagesState>(NOTHING);
   const [round, setRound] = useState(0);
   const shown = useRef(0);
   shown.current = items.length;
-  const next = useRef<Next>({
-    cursor: undefined,
-    isBusy: false,
-    isWhole: false,
-    wantsMore: false,
-    wantsRefresh: false,
-    ended: new AbortController(),
-  });
+  const next = useRef<Next>(beginning(new AbortController()));
   const more = useCallback(() => {
     const at = next.current;
     if (at.isWhole) return;
@@ -89,22 +100,28 @@ export function usePages<T>(
         // A page may have nothing, and the next one something: nobody scrolls for that.
         if (found.length === 0 && !at.isWhole) more();
         else {
-          setState({ isLoading: false, isWhole: at.isWhole, error: undefined });
+          const now = new Date();
+          setState((before) => ({
+            isLoading: false,
+            isWhole: at.isWhole,
+            error: undefined,
+            at: before.at ?? now,
+          }));
           if (at.wantsRefresh) refresh();
         }
       },
       (error: unknown) => {
         if (at.ended.signal.aborted) return;
-        at.isBusy = false;
+        Object.assign(at, { isBusy: false, failed: 'more' });
         setState((before) => ({ ...before, isLoading: false, error }));
       },
     );
   }, [...inputs, round]);
   useEffect(() => {
     const ended = new AbortController();
-    next.current = { cursor: undefined, isBusy: false, isWhole: false, wantsMore: false, wantsRefresh: false, ended };
+    next.current = beginning(ended);
     setItems([]);
-    setState({ isLoading: true, isWhole: false, error: undefined });
+    setState(NOTHING);
     more();
     return () => ended.abort();
   }, [...inputs, round]);
@@ -131,19 +148,20 @@ export function usePages<T>(
         if (signal.aborted) return;
         Object.assign(at, { cursor, isBusy: false, isWhole: cursor === undefined });
         setItems(found);
-        setState({ isLoading: false, isWhole: at.isWhole, error: undefined });
+        setState({ isLoading: false, isWhole: at.isWhole, error: undefined, at: new Date() });
         if (at.wantsRefresh) refresh();
         // Its end came into sight meanwhile.
         else if (at.wantsMore) more();
       },
       (error: unknown) => {
         if (signal.aborted) return;
-        at.isBusy = false;
+        Object.assign(at, { isBusy: false, failed: 'refresh' });
         setState((before) => ({ ...before, error }));
       },
     );
   }, [...inputs, round]);
-  return { items, ...state, more, reload: () => setRound((one) => one + 1), refresh };
+  const retry = (): void => (next.current.failed === 'refresh' ? refresh() : more());
+  return { items, ...state, retry, more, reload: () => setRound((one) => one + 1), refresh };
 }
 
 /** Asks for page after page while `isWanted`: what is looked for may be further down. */

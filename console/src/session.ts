@@ -13,6 +13,8 @@ export interface Session {
   /** Of the tenant, or of the service for its owner. */
   readonly name: string;
   readonly keyName: string | undefined;
+  /** Whose all that is that the browser keeps: a tenant that is made under the id of a deleted one is another tenant. */
+  readonly owner: string;
   readonly drafts: Drafts;
   /** The key allows it. */
   may(scope: Scope): boolean;
@@ -75,6 +77,7 @@ export async function signIn(
       client,
       name: 'Service',
       keyName: 'admin key',
+      owner: 'admin',
       drafts: draftsOf('admin'),
       may: () => false,
     });
@@ -83,9 +86,9 @@ export async function signIn(
   const client = new StatefoldClient({ ...options, apiKey: key });
   try {
     const { tenantId, createdAt, name, keyName, scopes } = await client.request('whoami');
-    // A tenant that is made under the id of a deleted one is another tenant.
-    const drafts = draftsOf(`tenant ${tenantId} ${createdAt}`);
-    return begun({ kind: 'tenant', client, name, keyName, drafts, may: (scope) => scopes.includes(scope) });
+    const owner = `tenant ${tenantId} ${createdAt}`;
+    const drafts = draftsOf(owner);
+    return begun({ kind: 'tenant', client, name, keyName, owner, drafts, may: (scope) => scopes.includes(scope) });
   } catch (error) {
     if (!isRefused(error, 'UNAUTHENTICATED') || kind === 'tenant') throw error;
     return asAdmin();

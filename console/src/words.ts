@@ -38,6 +38,16 @@ export function shortJson(value: unknown): string {
   return short;
 }
 
+const sizes = new WeakMap<object, number>();
+
+/** About as many bytes a value takes as JSON. */
+export function jsonBytes(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)?.length ?? 0;
+  const known = sizes.get(value) ?? JSON.stringify(value).length;
+  sizes.set(value, known);
+  return known;
+}
+
 /** How long ago it was, in seconds, and past two minutes in minutes or hours. */
 export function ago(iso: string): string {
   const seconds = Math.max(Math.round((Date.now() - Date.parse(iso)) / 1000), 0);

@@ -7,7 +7,8 @@ import { LONG_MS } from '../long';
 import { allPages, usePages } from '../pages-of';
 import { useSession, type Session } from '../session';
 import { Confirm } from '../ui/dialogs';
-import { Failure } from '../ui/parts';
+import { Name } from '../ui/name';
+import { Failure, Outdated } from '../ui/parts';
 import { count, plural } from '../words';
 import type { Binding } from './aggregate-type';
 import { FaultAt } from './fault-at';
@@ -78,11 +79,14 @@ export function AggregateFaults({
       </div>
       {outcome}
       {error !== undefined && <Failure error={error} />}
-      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <Outdated of={list} />
       <ul class="faults">
         {list.items.map((fault) => (
           <li key={fault.aggregateId}>
-            <strong>{fault.aggregateId}</strong> {fault.message} <FaultAt of={fault} hasId={false} />
+            <strong>
+              <Name of={fault.aggregateId} />
+            </strong>{' '}
+            {fault.message} <FaultAt of={fault} hasId={false} />
             {fault.stopped && <span class="faint"> · the code was ended on it: a retry may do better</span>}
             <ReleaseAggregate
               type={type}

@@ -1,11 +1,12 @@
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { Link, useLocation, useSearchParams } from 'wouter-preact';
 import { aggregateTypesOf } from '../aggregate-types';
 import { useLoad } from '../load';
-import { usePages } from '../pages-of';
+import { isRefreshed, usePages, useRefreshed } from '../pages-of';
 import { useSession } from '../session';
-import { Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
+import { Empty, Loading, Outdated, Page, Time } from '../ui/parts';
+import { Name } from '../ui/name';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
 
@@ -33,11 +34,7 @@ export function AggregatesPage(): JSX.Element {
     },
     [client, type],
   );
-  const total = types.value?.reduce((sum, { aggregates }) => sum + aggregates, 0);
-  // One more, or one less, is somewhere in the list.
-  useEffect(() => {
-    if (total !== undefined) list.refresh();
-  }, [total]);
+  useRefreshed(list, EVERY_MS);
   const [told, setTold] = useState<string>();
   const open = (aggregateId: string): void => {
     const isStep = aggregateId === '.' || aggregateId === '..';
@@ -77,7 +74,7 @@ export function AggregatesPage(): JSX.Element {
             aria-pressed={type === aggregateType}
             onClick={() => setSearch({ type: aggregateType })}
           >
-            {aggregateType}{' '}
+            <span class="cut">{aggregateType}</span>
             <span class="faint">
               {count(aggregates)}
               {eventsPerSecond > 0 && ` · ${count(eventsPerSecond)} events/s`}
@@ -103,7 +100,7 @@ export function AggregatesPage(): JSX.Element {
         {type !== undefined && <Link href={`/types/${encodeURIComponent(type)}`}>What makes the states of {type}</Link>}
       </div>
       {told !== undefined && <p role="status">{told}</p>}
-      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <Outdated of={list} />
       {list.items.length > 0 ? (
         <Rows
           count={list.items.length}
@@ -118,7 +115,7 @@ export function AggregatesPage(): JSX.Element {
               key: one?.aggregateId ?? index,
               cells: [
                 <Link href={`/aggregates/${encodeURIComponent(one?.aggregateId ?? '')}`} tabIndex={-1}>
-                  {one?.aggregateId}
+                  <Name of={one?.aggregateId} />
                 </Link>,
                 one?.aggregateType,
                 <span class="number">{count(one?.version ?? 0)}</span>,
@@ -140,6 +137,14 @@ export function AggregatesPage(): JSX.Element {
         <p class="faint" role="status">
           {plural(list.items.length, 'aggregate')}
           {list.isWhole ? '' : ' so far; scroll for more'}
+          {!isRefreshed(list) && list.at !== undefined && (
+            <>
+              , as of <Time at={list.at.toISOString()} />{' '}
+              <button type="button" onClick={list.reload}>
+                Reload
+              </button>
+            </>
+          )}
         </p>
       )}
     </Page>

@@ -3,6 +3,7 @@ import { Fragment, type ComponentChildren, type JSX } from 'preact';
 import { Link } from 'wouter-preact';
 import { useSession, type Scope, type Session } from '../session';
 import { Json } from '../ui/json';
+import { Name } from '../ui/name';
 import { Badge, Time } from '../ui/parts';
 import { milliseconds } from '../words';
 
@@ -97,5 +98,13 @@ function Named({
   readonly session: Session;
 }): JSX.Element {
   const path = pathOf(name, id, session);
-  return path === undefined ? <code>{id}</code> : <Link href={path}>{id}</Link>;
+  return path === undefined ? (
+    <code>
+      <Name of={id} />
+    </code>
+  ) : (
+    <Link href={path}>
+      <Name of={id} />
+    </Link>
+  );
 }

@@ -1,9 +1,10 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useAddress } from '../address';
 import { useFurtherPages, usePages } from '../pages-of';
 import { useSession } from '../session';
-import { Empty, Failure, Loading, Page, Time } from '../ui/parts';
+import { Detail } from '../ui/detail';
+import { Empty, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { plural } from '../words';
 import { AuditEntry, Outcome, whatOf, whoOf, type Entry } from './audit-entry';
@@ -110,14 +111,13 @@ export function AuditPage(): JSX.Element {
       }
     >
       <Filters
-        key={Object.values(wanted).join('\n')}
         names={names}
         chosen={wanted}
         onChange={(next) =>
           change({ ...Object.fromEntries(names.map((name) => [name, next[name]])), entry: undefined })
         }
       />
-      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <Outdated of={list} />
       {list.items.length > 0 ? (
         <div class={chosenId === null ? '' : 'split'}>
           <Rows
@@ -136,7 +136,7 @@ export function AuditPage(): JSX.Element {
             }}
           />
           {chosenId !== null && (
-            <div class="detail">
+            <Detail onClose={() => change({ entry: undefined })}>
               {chosen ? (
                 <AuditEntry of={chosen} />
               ) : mayFind ? (
@@ -148,10 +148,7 @@ export function AuditPage(): JSX.Element {
                     : 'The entry is further down: scroll, and it opens when it comes.'}
                 </p>
               )}
-              <button type="button" onClick={() => change({ entry: undefined })}>
-                Close
-              </button>
-            </div>
+            </Detail>
           )}
         </div>
       ) : !list.isWhole && list.error === undefined ? (
@@ -178,6 +175,9 @@ function Filters({
   readonly onChange: (chosen: Chosen) => void;
 }): JSX.Element {
   const [written, setWritten] = useState(chosen);
+  // What the address names holds, also where Back has brought it. The form stays, and the focus in it.
+  useEffect(() => setWritten(chosen), Object.values(chosen));
+  const submit = useRef<HTMLButtonElement>(null);
   const set = (name: Filter, value: string): void => setWritten((before) => ({ ...before, [name]: value }));
   const field = (name: Filter): JSX.Element => {
     const { words, type = 'search', placeholder } = FILTERS[name];
@@ -218,9 +218,18 @@ function Filters({
         <summary>More</summary>
         <div class="filters">{MORE.map(field)}</div>
       </details>
-      <button type="submit">Show</button>
+      <button type="submit" ref={submit}>
+        Show
+      </button>
       {Object.values(chosen).some((value) => value !== '') && (
-        <button type="button" onClick={() => onChange({})}>
+        <button
+          type="button"
+          onClick={() => {
+            // The button goes with what it takes away.
+            submit.current?.focus();
+            onChange({});
+          }}
+        >
           Show all
         </button>
       )}

@@ -9,7 +9,7 @@ import { reducersOf, type Reducer } from '../reducers';
 import { useSession } from '../session';
 import { readFolder, type Kind, type Sources } from '../sources';
 import { storedCode } from '../stored-code';
-import { Failure, Loading, Page } from '../ui/parts';
+import { Empty, Failure, Loading, Page } from '../ui/parts';
 import { classesOf, plural, timeOf } from '../words';
 import { Workbench, type DeployedCode } from './workbench';
 
@@ -36,6 +36,8 @@ export function CodePage(): JSX.Element {
   const draft = draftOf({ kind, id });
   const chosen = useRef(draft);
   chosen.current = draft;
+  // The sources of a projection are found by its live revision.
+  const isHidden = kind === 'projections' && id !== undefined && !session.may('read');
   const [opened, setOpened] = useState<Opened>();
   const [nothing, setNothing] = useState<string>();
   /** What was just made of the files that are open: they stay open. */
@@ -64,7 +66,9 @@ export function CodePage(): JSX.Element {
   );
   const stored = useLoad(
     async (signal) =>
-      made.current === draft ? undefined : storedCode(client, { kind, id, mayRead: session.may('read') }, signal),
+      made.current === draft || isHidden
+        ? undefined
+        : storedCode(client, { kind, id, mayRead: session.may('read') }, signal),
     [client, kind, id],
   );
   useEffect(() => {
@@ -152,7 +156,16 @@ export function CodePage(): JSX.Element {
       )}
       {stored.error !== undefined && <Failure error={stored.error} onRetry={stored.reload} />}
       {opened === undefined || draftOf(opened) !== draft ? (
-        stored.error === undefined && <Loading />
+        isHidden ? (
+          <Empty title="Your key may not see the code of this projection">
+            <p>
+              Its scopes leave out “read”. It may deploy the projection anew all the same: take the files of a folder,
+              or begin with the template.
+            </p>
+          </Empty>
+        ) : (
+          stored.error === undefined && <Loading />
+        )
       ) : (
         <Workbench
           key={opened.n}

@@ -5,6 +5,7 @@ import { eventTypesOf } from '../event-types';
 import { useLoad } from '../load';
 import { useSession } from '../session';
 import { Empty, Loading, Outdated, Page, Time } from '../ui/parts';
+import { Name } from '../ui/name';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
 
@@ -58,7 +59,7 @@ export function EventTypesPage(): JSX.Element {
               key: one.eventType,
               cells: [
                 <Link href={`/event-types/${encodeURIComponent(one.eventType)}`} tabIndex={-1}>
-                  {one.eventType}
+                  <Name of={one.eventType} />
                 </Link>,
                 one.aggregateTypes.join(', '),
                 <span class="number">{count(one.events)}</span>,

@@ -1,6 +1,7 @@
 import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { Link } from 'wouter-preact';
+import { Name } from '../ui/name';
 
 type Fault = Operations['listAggregateFaults']['answer']['faults'][number];
 
@@ -20,7 +21,10 @@ export function FaultAt({
       {file !== null && `${file}:${line ?? '?'} · `}
       {hasId ? (
         <>
-          {event} of <Link href={href}>{aggregateId}</Link>
+          {event} of{' '}
+          <Link href={href}>
+            <Name of={aggregateId} />
+          </Link>
         </>
       ) : (
         <Link href={href}>{event}</Link>

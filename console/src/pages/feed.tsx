@@ -6,7 +6,9 @@ import { eventTypesOf } from '../event-types';
 import { useLoad } from '../load';
 import { Ring } from '../ring';
 import { useSession } from '../session';
+import { Detail } from '../ui/detail';
 import { Json } from '../ui/json';
+import { Name } from '../ui/name';
 import { Badge, Empty, Failure, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
@@ -134,19 +136,16 @@ export function FeedPage(): JSX.Element {
             }}
           />
           {chosen && (
-            <div class="detail">
+            <Detail onClose={() => setChosen(undefined)}>
               <h2>{chosen.eventType}</h2>
               <p>
                 Version {count(chosen.version)} of{' '}
                 <Link href={`/aggregates/${encodeURIComponent(chosen.aggregateId)}?version=${chosen.version}`}>
-                  {chosen.aggregateId}
+                  <Name of={chosen.aggregateId} />
                 </Link>
               </p>
               <Json value={chosen.data} label="Data of the event" />
-              <button type="button" onClick={() => setChosen(undefined)}>
-                Close
-              </button>
-            </div>
+            </Detail>
           )}
         </div>
       )}

@@ -1,78 +1,119 @@
-import type { ComponentChildren, JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import { loadBank } from '../bank-sample';
-import { useDeeds } from '../deed';
-import { eventTypesOf } from '../event-types';
+import { aggregateTypesOf } from '../aggregate-types';
+import { eventTypesOf, type EventTypes } from '../event-types';
+import { closeFirstSteps, firstStepsOf, keepFirstStepsOpen } from '../first-steps';
 import { useLoad, type Loaded } from '../load';
-import { useSession } from '../session';
-import { Command, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
+import { useSession, type Scope } from '../session';
+import { Name } from '../ui/name';
+import { Empty, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { UsageBars, type Usage } from '../ui/usage';
-import { count } from '../words';
+import { count, plural } from '../words';
+import { AppendCommand, FirstSteps } from './first-steps';
 
 const EVERY_MS = 5_000;
 
-/** What a tenant has; where that is nothing, how it begins. */
-export function HomePage(): JSX.Element {
-  const session = useSession();
-  const { client } = session;
-  const mayRead = session.may('read');
-  const types = useLoad(
-    async (signal) => (mayRead ? await eventTypesOf(client, signal) : undefined),
-    [client],
+/** What a tenant has, and how it begins. */
+export const HomePage = (): JSX.Element => (useSession().may('read') ? <Overview /> : <WithoutRead />);
+
+function Overview(): JSX.Element {
+  const { client, owner } = useSession();
+  const [choice, setChoice] = useState(() => firstStepsOf(owner));
+  const types = useLoad((signal) => eventTypesOf(client, signal), [client], EVERY_MS);
+  const usage = useLoad((signal) => client.request('getUsage', { signal }), [client], EVERY_MS);
+  const isClosed = choice === 'closed';
+  const hasReducer = useLoad(
+    async (signal) =>
+      isClosed || (await aggregateTypesOf(client, signal)).some(({ reducerId }) => reducerId !== undefined),
+    [client, isClosed],
     EVERY_MS,
   );
-  const usage = useLoad(
-    async (signal) => (mayRead ? await client.request('getUsage', { signal }) : undefined),
-    [client],
-    EVERY_MS,
-  );
-  if (!mayRead)
-    return (
-      <Page title="Overview">
-        <Empty title="This key reads nothing">
-          <p>Its scopes leave out “read”, so there is nothing to look at with it. Sign in with a key that has it.</p>
-        </Empty>
-      </Page>
-    );
+  const hasEvents = types.value === undefined ? undefined : eventsOf(types.value) > 0;
+  const isDone = hasEvents === true && hasReducer.value === true;
+  const isBeginning = choice === undefined && hasReducer.value !== undefined && hasEvents !== undefined && !isDone;
+  const open = (): void => {
+    keepFirstStepsOpen(owner);
+    setChoice('open');
+  };
+  useEffect(() => {
+    // What is done next would hide them else.
+    if (isBeginning) open();
+  }, [isBeginning]);
+  const close = (): void => {
+    closeFirstSteps(owner);
+    setChoice('closed');
+  };
   if (types.value === undefined)
     return <Page title="Overview">{types.error === undefined ? <Loading /> : <Outdated of={types} />}</Page>;
-  const { eventTypes, otherEvents } = types.value;
-  if (eventTypes.length === 0)
-    return (
-      <FirstRun onLoaded={types.reload}>
-        <UsageOf usage={usage} />
-      </FirstRun>
-    );
-  const all = eventTypes.reduce((sum, { events }) => sum + events, otherEvents);
+  const hasSteps = choice === 'open' || isBeginning;
   return (
-    <Page title="Overview" aside={<span class="faint">{count(all)} events</span>}>
+    <Page
+      title="Overview"
+      aside={
+        <>
+          <span class="faint">{plural(eventsOf(types.value), 'event')}</span>
+          {!hasSteps && (
+            <button type="button" class="link" onClick={open}>
+              First steps
+            </button>
+          )}
+        </>
+      }
+    >
       <Outdated of={types} />
+      {hasSteps && (
+        <FirstSteps
+          done={{ append: hasEvents === true, reducer: hasReducer.value === true }}
+          onLoaded={() => {
+            types.reload();
+            hasReducer.reload();
+          }}
+          onClose={close}
+        />
+      )}
       <UsageOf usage={usage} />
-      <Rows
-        count={eventTypes.length}
-        label="Types of events"
-        columns="minmax(12rem, 2fr) minmax(8rem, 2fr) 8rem 12rem"
-        heads={['Event type', 'Of aggregates', 'Events', 'Last']}
-        row={(index) => {
-          const type = eventTypes[index];
-          return {
-            key: type?.eventType ?? index,
-            cells: [
-              <Link href={`/feed?eventType=${encodeURIComponent(type?.eventType ?? '')}`}>{type?.eventType}</Link>,
-              type?.aggregateTypes.join(', '),
-              <span class="number">{count(type?.events ?? 0)}</span>,
-              type?.lastSeen === undefined ? '–' : <Time at={type.lastSeen} />,
-            ],
-          };
-        }}
-      />
+      {types.value.eventTypes.length > 0 ? (
+        <Types of={types.value} />
+      ) : (
+        !hasSteps && (
+          <Empty title="There are no events yet">
+            <p>The first steps show how one is appended.</p>
+          </Empty>
+        )
+      )}
     </Page>
   );
 }
 
-const UsageOf = ({ usage }: { readonly usage: Loaded<Usage | undefined> }): JSX.Element => (
+const eventsOf = ({ eventTypes, otherEvents }: EventTypes): number =>
+  eventTypes.reduce((sum, { events }) => sum + events, otherEvents);
+
+const Types = ({ of: { eventTypes } }: { readonly of: EventTypes }): JSX.Element => (
+  <Rows
+    count={eventTypes.length}
+    label="Types of events"
+    columns="minmax(12rem, 2fr) minmax(8rem, 2fr) 8rem 12rem"
+    heads={['Event type', 'Of aggregates', 'Events', 'Last']}
+    row={(index) => {
+      const type = eventTypes[index];
+      return {
+        key: type?.eventType ?? index,
+        cells: [
+          <Link href={`/feed?eventType=${encodeURIComponent(type?.eventType ?? '')}`}>
+            <Name of={type?.eventType} />
+          </Link>,
+          type?.aggregateTypes.join(', '),
+          <span class="number">{count(type?.events ?? 0)}</span>,
+          type?.lastSeen === undefined ? '–' : <Time at={type.lastSeen} />,
+        ],
+      };
+    }}
+  />
+);
+
+const UsageOf = ({ usage }: { readonly usage: Loaded<Usage> }): JSX.Element => (
   <>
     <Outdated of={usage} />
     {usage.value && (
@@ -84,63 +125,40 @@ const UsageOf = ({ usage }: { readonly usage: Loaded<Usage | undefined> }): JSX.
   </>
 );
 
-function FirstRun({
-  onLoaded,
-  children,
-}: {
-  readonly onLoaded: () => void;
-  readonly children: ComponentChildren;
-}): JSX.Element {
+/** Where a key that reads nothing gets on. */
+const OTHERS: readonly (readonly [scope: Scope, path: string, name: string, words: string])[] = [
+  ['deploy', '/code', 'Code', 'write reducers and projections, check them, and deploy them'],
+  ['sql', '/sql', 'SQL', 'ask the events and states by statements'],
+  ['webhooks', '/webhooks', 'Webhooks', 'run the endpoints that the service posts to'],
+  ['audit', '/audit', 'Audit log', 'see who changed what'],
+];
+
+function WithoutRead(): JSX.Element {
   const session = useSession();
-  const [step, setStep] = useState<string>();
-  const { busy, error, run } = useDeeds();
-  const url = location.origin;
-  const key = '-H "X-API-Key: $STATEFOLD_API_KEY"';
-  const load = (): void =>
-    run('load', async () => {
-      setStep('Beginning');
-      await loadBank(session.client, setStep).finally(() => setStep(undefined));
-      onLoaded();
-    });
-  const [mayAppend, mayDeploy] = [session.may('append'), session.may('deploy')];
-  const mayLoad = mayAppend && mayDeploy;
+  const others = OTHERS.filter(([scope]) => session.may(scope));
   return (
-    <Page title="Begin here">
+    <Page title="Overview">
+      <h2>This key reads nothing</h2>
       <p>
-        {session.name} has no events yet. Paste these into a terminal in the folder of the checkout, where{' '}
-        <code>STATEFOLD_API_KEY</code> is exported.
-        {!mayLoad &&
-          ' Your key may not do all of it: where that is said, another one is needed, which the owner of the service makes.'}
+        Its scopes leave out “read”, so events and states of {session.name} are not shown.
+        {others.length > 0 && ' What it may do:'}
       </p>
-      <ol class="steps">
-        <li>
-          <h2>Append an event{!mayAppend && ' (needs the scope “append”)'}</h2>
-          <Command
-            text={`curl -s ${url}/events ${key} -H 'Content-Type: application/json' \\\n  -d '{"aggregateId":"account-1","eventType":"Opened","data":{"owner":"Ada"}}'`}
-          />
-        </li>
-        <li>
-          <h2>Upload a reducer, which makes states of events{!mayDeploy && ' (needs the scope “deploy”)'}</h2>
-          <Command
-            text={`curl -s "${url}/reducers/upload?waitSeconds=20" ${key} \\\n  -F file=@samples/bank/AccountReducer.cs -F file=@samples/bank/Events.cs`}
-          />
-        </li>
-        <li>
-          <h2>Follow all events</h2>
-          <Command text={`curl -sN "${url}/feed?follow=true" ${key} -H 'Accept: application/x-ndjson'`} />
-        </li>
-      </ol>
-      {mayLoad && (
-        <section>
-          <h2>Or look at a bank first</h2>
-          <p>The sample uploads a reducer and a projection, and appends three accounts with transfers between them.</p>
-          <button type="button" class="primary" disabled={busy !== undefined} onClick={load}>
-            {step === undefined ? 'Load the bank sample' : `${step}…`}
-          </button>
-          {error !== undefined && <Failure error={error} onRetry={load} />}
+      {others.length > 0 && (
+        <ul class="faults">
+          {others.map(([, path, title, words]) => (
+            <li key={path}>
+              <Link href={path}>{title}</Link>: {words}
+            </li>
+          ))}
+        </ul>
+      )}
+      {session.may('append') && (
+        <section aria-label="Append an event">
+          <h2>Append an event</h2>
+          <AppendCommand />
         </section>
       )}
-      {children}
+      {others.length === 0 && !session.may('append') && <p>Sign in with a key that has it to look at the tenant.</p>}
     </Page>
   );
 }

@@ -6,9 +6,10 @@ import { usePages } from '../pages-of';
 import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { Confirm } from '../ui/dialogs';
-import { Failure } from '../ui/parts';
+import { Failure, Outdated } from '../ui/parts';
 import { plural } from '../words';
 import { FaultAt } from './fault-at';
+import { KeyName } from './key-states';
 import type { Projection } from './projections';
 
 type KeyFault = Operations['listKeyFaults']['answer']['faults'][number];
@@ -67,12 +68,15 @@ export function KeyFaults({
         )}
       </div>
       {error !== undefined && <Failure error={error} />}
-      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <Outdated of={list} />
       {told !== undefined && <p role="status">{told}</p>}
       <ul class="faults">
         {list.items.map((fault) => (
           <li key={`${fault.key} ${fault.className}`}>
-            <strong>{fault.key === '' ? '(no key)' : fault.key}</strong> {fault.message} <FaultAt of={fault} />
+            <strong>
+              <KeyName of={fault.key} />
+            </strong>{' '}
+            {fault.message} <FaultAt of={fault} />
             {mayDeploy && (
               <>
                 <button

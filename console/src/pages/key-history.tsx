@@ -4,8 +4,9 @@ import { useEffect, useState } from 'preact/hooks';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
 import { Difference } from '../ui/json';
-import { Failure, Loading, Time } from '../ui/parts';
+import { Loading, Outdated, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
+import { jsonBytes } from '../words';
 
 type Change = Operations['pollNotifications']['answer']['notifications'][number];
 type ProjectionState = Operations['listStates']['answer']['states'][number];
@@ -13,9 +14,18 @@ type ProjectionState = Operations['listStates']['answer']['states'][number];
 const PAGE = 500;
 /** Changes of all keys that are looked through at first for those of one; more each time that few were found. */
 const SPAN = 1_000;
+const LEAST_SPAN = 8;
 const FEW = 50;
+/** Each change has a state: of large ones fewer are looked through at once. */
+const MOST_BYTES = 1024 * 1024;
 
 const CAUSES: Readonly<Record<string, string>> = { live: 'event' };
+
+const spanOf = ({ state }: ProjectionState): number =>
+  Math.min(Math.max(Math.floor(MOST_BYTES / Math.max(jsonBytes(state), 1)), LEAST_SPAN), SPAN);
+
+/** About as many bytes as a state and its first changes take at most. */
+export const historyBytes = (of: ProjectionState): number => jsonBytes(of.state) * (1 + spanOf(of));
 
 /** What is looked through next: changes up to and with `to`, as many as `span`. */
 interface Place {
@@ -30,7 +40,7 @@ export function KeyHistory({ id, of }: { readonly id: string; readonly of: Proje
   const [chosen, setChosen] = useState<number>();
   const changes = usePages<Change>(
     async (cursor, signal) => {
-      const from: Place = cursor === undefined ? { to: sequence, span: SPAN } : (JSON.parse(cursor) as Place);
+      const from: Place = cursor === undefined ? { to: sequence, span: spanOf(of) } : (JSON.parse(cursor) as Place);
       const { found, next } = await earlier(client, id, { key, className }, from, signal);
       return { items: found, nextCursor: next === undefined ? undefined : JSON.stringify(next) };
     },
@@ -49,7 +59,7 @@ export function KeyHistory({ id, of }: { readonly id: string; readonly of: Proje
   }, [needsEarlier, changes.items.length]);
   if (changes.items.length === 0)
     return changes.error !== undefined ? (
-      <Failure error={changes.error} onRetry={changes.more} />
+      <Outdated of={changes} />
     ) : changes.isLoading ? (
       <Loading />
     ) : (
@@ -57,7 +67,7 @@ export function KeyHistory({ id, of }: { readonly id: string; readonly of: Proje
     );
   return (
     <>
-      {changes.error !== undefined && <Failure error={changes.error} onRetry={changes.more} />}
+      <Outdated of={changes} />
       <div class="short">
         <Rows
           count={changes.items.length}
@@ -114,7 +124,7 @@ async function earlier(
   }
   found.reverse();
   if (isWhole) return { found, next: undefined };
-  const next = { to: begin, span: found.length < FEW ? span * 4 : span };
+  const next = { to: begin, span: found.length < Math.min(FEW, span / 4) ? span * 4 : span };
   // An empty page would be taken for one to go on from: the list goes on by itself only when it has rows in sight.
   return found.length === 0 ? earlier(client, id, of, next, signal) : { found, next };
 }

@@ -1,23 +1,46 @@
-import { isRefused, type Operations } from '@statefold/client';
+import type { Operations, StatefoldClient } from '@statefold/client';
 import type { JSX } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { useAddress } from '../address';
 import { useLoad, type Loaded } from '../load';
+import { pauseOf, usePaced } from '../paced';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
+import { Detail } from '../ui/detail';
 import { Json } from '../ui/json';
-import { Empty, Failure, Loading, Outdated, Time } from '../ui/parts';
+import { Name } from '../ui/name';
+import { Empty, Loading, Outdated, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
-import { shortJson } from '../words';
-import { KeyHistory } from './key-history';
+import { bytes, count, jsonBytes, shortJson } from '../words';
+import { historyBytes, KeyHistory } from './key-history';
 import type { Projection } from './projections';
 
 type ProjectionState = Operations['listStates']['answer']['states'][number];
 const PAGE = 500;
+/** A list that is older is told to be. */
+const LONG_PAUSE_S = 6;
 
 /** Two classes may keep a state under one key each. */
 const isOf = (state: ProjectionState | undefined, key: string | null, className: string | null): boolean =>
   state !== undefined && state.key === key && (className === null || state.className === className);
+
+/** Undefined: there is none. The key is the first of those that begin with it; a path has no room for `.`, `..` and the empty one. */
+async function stateOf(
+  client: StatefoldClient,
+  { id, key, className }: { readonly id: string; readonly key: string; readonly className: string | null },
+  signal: AbortSignal,
+): Promise<ProjectionState | undefined> {
+  let cursor: string | undefined;
+  do {
+    // They may be large: no more of them than it takes.
+    const query = { prefix: key, limit: 1, cursor };
+    const page = await client.request('listStates', { path: { id }, query, signal });
+    const found = page.states.find((state) => isOf(state, key, className));
+    if (found !== undefined) return found;
+    cursor = page.states.every((state) => state.key === key) ? page.nextCursor : undefined;
+  } while (cursor !== undefined);
+  return undefined;
+}
 
 /** Keys with their states, which follow what is folded. What is looked for and what is chosen is in the address. */
 export function KeyStates({ of: one }: { readonly of: Projection }): JSX.Element {
@@ -38,27 +61,28 @@ export function KeyStates({ of: one }: { readonly of: Projection }): JSX.Element
   );
   // Also of a key that no page has brought yet.
   const chosen = useLoad(
-    async (signal) =>
-      key === null
-        ? undefined
-        : (await client.request('getStates', { path: { id, key }, signal })).states.find((state) =>
-            isOf(state, key, className),
-          ),
+    async (signal) => (key === null ? undefined : await stateOf(client, { id, key, className }, signal)),
     [client, id, key, className],
   );
-  useEffect(() => {
-    states.refresh();
-    chosen.reload();
-  }, [lastSequence]);
+  const bytesListed = useMemo(() => states.items.reduce((sum, { state }) => sum + jsonBytes(state), 0), [states.items]);
+  usePaced(states.refresh, bytesListed, [lastSequence]);
+  usePaced(chosen.reload, chosen.value === undefined ? 0 : historyBytes(chosen.value), [lastSequence, key, className]);
+  const pause = pauseOf(bytesListed);
   return (
     <>
+      {pause > LONG_PAUSE_S && states.at !== undefined && (
+        <p class="faint">
+          The states are large, {bytes(bytesListed)} of them: they are of <Time at={states.at.toISOString()} />, and
+          asked for again every {count(Math.ceil(pause))} s.
+        </p>
+      )}
       <div class="filters">
         <label>
           <span>Keys that begin with</span>
           <input type="search" value={prefix} onInput={({ currentTarget: { value } }) => set({ prefix: value })} />
         </label>
       </div>
-      {states.error !== undefined && <Failure error={states.error} onRetry={states.more} />}
+      <Outdated of={states} />
       {states.items.length > 0 || key !== null ? (
         <div class={key === null ? '' : 'split'}>
           <Rows
@@ -74,7 +98,7 @@ export function KeyStates({ of: one }: { readonly of: Projection }): JSX.Element
               return {
                 key: `${state?.key ?? index} ${state?.className ?? ''}`,
                 cells: [
-                  state?.key,
+                  <KeyName of={state?.key} />,
                   ...(hasClasses ? [state?.className] : []),
                   <code>{shortJson(state?.state)}</code>,
                   <span class="number">{state?.sequence}</span>,
@@ -106,6 +130,10 @@ export function KeyStates({ of: one }: { readonly of: Projection }): JSX.Element
   );
 }
 
+/** The empty key has a state like any other. */
+export const KeyName = ({ of }: { readonly of: string | undefined }): JSX.Element =>
+  of === '' ? <span class="faint">(no key)</span> : <Name of={of} />;
+
 function Chosen({
   id,
   name,
@@ -120,11 +148,11 @@ function Chosen({
   readonly onClose: () => void;
 }): JSX.Element {
   const { value: state, error, isLoading } = of;
-  const isMissing = state === undefined && (isRefused(error, 'NOT_FOUND') || (error === undefined && !isLoading));
+  const isMissing = state === undefined && error === undefined && !isLoading;
   return (
-    <div class="detail">
+    <Detail onClose={onClose}>
       <h2>
-        {name} {hasClasses && state && <span class="faint">{state.className}</span>}
+        <KeyName of={name} /> {hasClasses && state && <span class="faint">{state.className}</span>}
       </h2>
       {isMissing ? (
         <p>There is no state under this key.</p>
@@ -135,15 +163,12 @@ function Chosen({
         </>
       )}
       {state !== undefined && <Json value={state.state} label="State of the key" />}
-      <button type="button" onClick={onClose}>
-        Close
-      </button>
       {state !== undefined && (
         <section aria-label="History of the key">
           <h2>History</h2>
           <KeyHistory key={`${state.key} ${state.className}`} id={id} of={state} />
         </section>
       )}
-    </div>
+    </Detail>
   );
 }

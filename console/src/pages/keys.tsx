@@ -7,7 +7,7 @@ import { useSession } from '../session';
 import { useShown } from '../shown';
 import { isUnanswered } from '../unanswered';
 import { Cancel, Confirm, Dialog, ShownOnce } from '../ui/dialogs';
-import { Badge, Failure, Time } from '../ui/parts';
+import { Badge, Failure, Outdated, Time } from '../ui/parts';
 
 type Key = Operations['listKeys']['answer']['keys'][number];
 
@@ -34,7 +34,7 @@ export function Keys({ tenantId }: { readonly tenantId: string }): JSX.Element {
       <button type="button" onClick={() => setMaking(true)}>
         New key
       </button>
-      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <Outdated of={list} />
       <ul class="faults">
         {list.items.map((key) => (
           <li key={key.keyId}>

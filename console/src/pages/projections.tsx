@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { Link, useLocation } from 'wouter-preact';
 import { usePages, useRefreshed } from '../pages-of';
 import { useSession } from '../session';
-import { Badge, Empty, Failure, Loading, Page, Time } from '../ui/parts';
+import { Badge, Empty, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { ago, classesOf, count, plural } from '../words';
 
@@ -43,7 +43,7 @@ export function ProjectionsPage(): JSX.Element {
         </button>
       }
     >
-      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <Outdated of={list} />
       {list.items.length > 0 ? (
         <Rows
           count={list.items.length}

@@ -6,6 +6,7 @@ import { useLoad } from '../load';
 import { reducersOf, type Reducer } from '../reducers';
 import { useSession } from '../session';
 import { useShown } from '../shown';
+import { Detail } from '../ui/detail';
 import { Confirm } from '../ui/dialogs';
 import { Badge, Empty, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
@@ -81,11 +82,11 @@ export function ReducersPage(): JSX.Element {
             }}
           />
           {id !== undefined && (
-            <div class="detail">
+            <Detail onClose={() => setSearch({}, { replace: true })}>
               {chosen === undefined ? (
                 <p>There is no reducer {id}: it may have been deleted.</p>
               ) : (
-                <Detail
+                <OfReducer
                   key={id}
                   of={chosen}
                   onChanged={list.reload}
@@ -95,10 +96,7 @@ export function ReducersPage(): JSX.Element {
                   }}
                 />
               )}
-              <button type="button" onClick={() => setSearch({}, { replace: true })}>
-                Close
-              </button>
-            </div>
+            </Detail>
           )}
         </div>
       )}
@@ -113,7 +111,7 @@ function Status({ of: { reducer, types } }: { readonly of: Listed }): JSX.Elemen
   return types.length > 0 ? <Badge kind="good">bound</Badge> : <Badge>not bound</Badge>;
 }
 
-function Detail({
+function OfReducer({
   of,
   onChanged,
   onDeleted,

@@ -7,6 +7,7 @@ import { useLoad } from '../load';
 import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { useShown } from '../shown';
+import { Detail } from '../ui/detail';
 import { Cancel, Confirm, Dialog } from '../ui/dialogs';
 import { Badge, Failure, Loading, Outdated, Time } from '../ui/parts';
 import { UsageBars } from '../ui/usage';
@@ -22,10 +23,12 @@ const EVERY_MS = 2_000;
 export function TenantDetail({
   id,
   onChanged,
+  onClose,
   onDeleted,
 }: {
   readonly id: string;
   readonly onChanged: () => void;
+  readonly onClose: () => void;
   /** `isShown`: no other one was chosen meanwhile. */
   readonly onDeleted: (isShown: boolean) => void;
 }): JSX.Element {
@@ -46,7 +49,7 @@ export function TenantDetail({
   );
   if (tenant === undefined)
     return (
-      <div class="detail">
+      <Detail onClose={onClose}>
         {isRefused(known.error, 'NOT_FOUND') ? (
           <p>There is no tenant {id}.</p>
         ) : known.error === undefined ? (
@@ -54,7 +57,7 @@ export function TenantDetail({
         ) : (
           <Outdated of={known} />
         )}
-      </div>
+      </Detail>
     );
   const close = (): void => setOpen(undefined);
   const changed = (): void => {
@@ -66,7 +69,7 @@ export function TenantDetail({
     changed();
   };
   return (
-    <div class="detail">
+    <Detail onClose={onClose}>
       <h2>
         {tenant.name} {isSuspended && <Badge kind="bad">suspended</Badge>}
       </h2>
@@ -170,7 +173,7 @@ export function TenantDetail({
           <p>Its events, states, code, keys and endpoints go with it. Nothing brings them back but a backup.</p>
         </Confirm>
       )}
-    </div>
+    </Detail>
   );
 }
 

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { useAddress } from '../address';
 import { useFurtherPages, usePages, useRefreshed } from '../pages-of';
 import { useSession } from '../session';
-import { Badge, Empty, Failure, Loading, Page, Time } from '../ui/parts';
+import { Badge, Empty, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
 import { NewTenant } from './new-tenant';
@@ -59,7 +59,7 @@ export function TenantsPage(): JSX.Element {
         </>
       }
     >
-      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <Outdated of={list} />
       {shown.length === 0 && list.isLoading && <Loading />}
       {shown.length === 0 && list.isWhole && <Nothing isSearched={list.items.length > 0} />}
       <div class={chosen ? 'split' : ''}>
@@ -89,6 +89,7 @@ export function TenantsPage(): JSX.Element {
             key={chosen}
             id={chosen}
             onChanged={list.refresh}
+            onClose={() => choose(undefined)}
             onDeleted={(isShown) => {
               if (isShown) choose(undefined);
               list.refresh();

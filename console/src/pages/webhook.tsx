@@ -9,11 +9,13 @@ import { LONG_MS } from '../long';
 import { useFurtherPages, usePages } from '../pages-of';
 import { useSession } from '../session';
 import { useShown } from '../shown';
+import { Detail } from '../ui/detail';
 import { Cancel, Confirm, Dialog, ShownOnce } from '../ui/dialogs';
 import { Json } from '../ui/json';
 import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
+import { KeyName } from './key-states';
 import { changeOf, EndpointForm, fieldsOf, followed, Health, secretNotShown, type Fields } from './webhooks';
 
 const EVERY_MS = 3_000;
@@ -184,10 +186,11 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
 
 function Facts({ of: one }: { readonly of: WebhookEndpoint }): JSX.Element {
   const { source, state } = one;
+  const mayRead = useSession().may('read');
   const facts: readonly (readonly [string, JSX.Element | string | undefined])[] = [
     [
       'Follows',
-      'projectionId' in source ? (
+      'projectionId' in source && mayRead ? (
         <Link href={`/projections/${encodeURIComponent(source.projectionId)}`}>{followed(one)}</Link>
       ) : (
         followed(one)
@@ -263,7 +266,7 @@ function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly r
           Reload
         </button>
       </div>
-      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <Outdated of={list} />
       {list.items.length > 0 ? (
         <div class={chosenName === null ? '' : 'split'}>
           <Rows
@@ -300,12 +303,9 @@ function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly r
             <Attempt of={chosen} endpoint={one} onClose={close} />
           ) : (
             chosenName !== null && (
-              <div class="detail">
+              <Detail onClose={close}>
                 {isLookedFor && !list.isWhole ? <Loading /> : <p>The attempt is not among those that are kept.</p>}
-                <button type="button" onClick={close}>
-                  Close
-                </button>
-              </div>
+              </Detail>
             )
           )}
         </div>
@@ -353,7 +353,7 @@ function Attempt({
     [client, messageId, mayRead],
   );
   return (
-    <div class="detail">
+    <Detail onClose={onClose}>
       <h2>
         {status ?? 'No answer'} after {count(durationMs)} ms
       </h2>
@@ -398,10 +398,7 @@ function Attempt({
           )}
         </section>
       )}
-      <button type="button" onClick={onClose}>
-        Close
-      </button>
-    </div>
+    </Detail>
   );
 }
 
@@ -431,11 +428,14 @@ function GivenUp({
     <section aria-label="Given up">
       <h2>{plural(parked, 'message')} given up</h2>
       {error !== undefined && <Failure error={error} />}
-      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <Outdated of={list} />
       <ul class="faults">
         {list.items.map((one) => (
           <li key={one.messageId}>
-            <strong>{one.key}</strong> {one.reason}, after {plural(one.attempts, 'attempt')}{' '}
+            <strong>
+              <KeyName of={one.key} />
+            </strong>{' '}
+            {one.reason}, after {plural(one.attempts, 'attempt')}{' '}
             <span class="faint">
               {one.sequence ?? one.position} · <Time at={one.at} />
             </span>

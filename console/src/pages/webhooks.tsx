@@ -9,7 +9,7 @@ import { useSession } from '../session';
 import { useShown } from '../shown';
 import { isUnanswered } from '../unanswered';
 import { Cancel, Dialog, ShownOnce } from '../ui/dialogs';
-import { Badge, Empty, Failure, Loading, Page, Time } from '../ui/parts';
+import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
 
@@ -63,7 +63,7 @@ export function WebhooksPage(): JSX.Element {
         </>
       }
     >
-      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <Outdated of={list} />
       {list.items.length > 0 ? (
         <Rows
           count={list.items.length}

@@ -24,9 +24,11 @@ import {
 import { changedMeanwhile, deployedBase, UNKNOWN, type ChangedMeanwhile } from '../stored-code';
 import { CodeBox, type Given } from '../ui/code-box';
 import { Difference } from '../ui/json';
+import { Name } from '../ui/name';
 import { Badge, Failure, Time } from '../ui/parts';
 import { SourcesDifference } from '../ui/sources-difference';
 import { count, plural, shortJson } from '../words';
+import { KeyName } from './key-states';
 
 type Diagnostic = NonNullable<Operations['checkProjection']['answer']['diagnostics']>[number];
 
@@ -387,20 +389,23 @@ function Told({
         The code compiles: {outcome.names.join(', ')}.{outcome.isSame && ' The same sources are deployed already.'}
       </p>
     );
-  if (outcome.of === 'deploy') {
-    const { answer } = outcome;
-    if ('projectionId' in answer)
-      return (
-        <p>
-          {answer.message} <Link href={`/projections/${answer.projectionId}`}>Go to the projection</Link>
-        </p>
-      );
+  if (outcome.of === 'deploy') return <DeployedAs answer={outcome.answer} />;
+  if (outcome.of === 'fixtures') return <Fixtures run={outcome.run} />;
+  return <Report report={outcome.report} />;
+}
+
+function DeployedAs({ answer }: { readonly answer: Deployed }): JSX.Element {
+  const mayRead = useSession().may('read');
+  if (!('projectionId' in answer))
     return (
       <p>{answer.status === 'compiled' ? 'The reducer is compiled, and bound.' : 'The reducer is being compiled.'}</p>
     );
-  }
-  if (outcome.of === 'fixtures') return <Fixtures run={outcome.run} />;
-  return <Report report={outcome.report} />;
+  return (
+    <p>
+      {answer.message}{' '}
+      {mayRead && <Link href={`/projections/${encodeURIComponent(answer.projectionId)}`}>Go to the projection</Link>}
+    </p>
+  );
 }
 
 function Report({ report }: { readonly report: DryRun }): JSX.Element | null {
@@ -420,8 +425,8 @@ function Report({ report }: { readonly report: DryRun }): JSX.Element | null {
       </ul>
       {report.faults.map((fault, n) => (
         <p key={n} class="failure">
-          {'key' in fault ? `${fault.key}: ` : `${fault.aggregateId}: `}
-          {fault.message} <span class="faint">{fault.file !== null && `${fault.file}:${fault.line ?? '?'}`}</span>
+          {'key' in fault ? <KeyName of={fault.key} /> : <Name of={fault.aggregateId} />}: {fault.message}{' '}
+          <span class="faint">{fault.file !== null && `${fault.file}:${fault.line ?? '?'}`}</span>
         </p>
       ))}
       {report.changes.map((change) => {
@@ -429,7 +434,7 @@ function Report({ report }: { readonly report: DryRun }): JSX.Element | null {
         return (
           <details key={`${change.className} ${name}`}>
             <summary>
-              {name} <code>{shortJson(change.patch)}</code>
+              <KeyName of={name} /> <code>{shortJson(change.patch)}</code>
             </summary>
             <Difference of={name} before={change.before} after={change.after} />
           </details>
@@ -465,12 +470,18 @@ function Fixtures({ run }: { readonly run: FixturesRun }): JSX.Element | null {
 
 type FailureOfFixture = NonNullable<Extract<FixturesRun, { status: 'compiled' }>['cases'][number]['failures']>[number];
 
+const NamedFirst = ({ name }: { readonly name: string }): JSX.Element => (
+  <>
+    <Name of={name} />:{' '}
+  </>
+);
+
 function FixtureFailure({ of }: { readonly of: FailureOfFixture }): JSX.Element {
   if (of.kind === 'case') return <p class="failure">{of.message}</p>;
   if (of.kind === 'fault')
     return (
       <p class="failure">
-        {of.key !== '' && `${of.key}: `}
+        {of.key !== '' && <NamedFirst name={of.key} />}
         {of.fault === undefined
           ? `was to stop with “${of.expected ?? ''}”, and did not`
           : `${of.given ? 'stopped at what was given' : 'stopped'}: ${of.fault.message}`}{' '}
@@ -483,9 +494,7 @@ function FixtureFailure({ of }: { readonly of: FailureOfFixture }): JSX.Element 
     );
   return (
     <>
-      <p>
-        <code>{of.key}</code> is not as expected
-      </p>
+      <p>{of.key === '' ? 'The state' : <Name of={of.key} />} is not as expected</p>
       {of.shown === false ? (
         <p class="faint">The answer is long without its states: run it alone, or with the command line.</p>
       ) : (

@@ -3,6 +3,7 @@ import { useCallback, useContext, useMemo, useRef, useState } from 'preact/hooks
 import { HoldContext, useDeeds } from '../deed';
 import { useShown } from '../shown';
 import { useModal } from './modal';
+import { Name, typeable } from './name';
 import { Command, Failure } from './parts';
 
 /**
@@ -40,7 +41,9 @@ export function Dialog({
       // Of browsers that let a second Escape through.
       {...(stays || isHeld ? { closedby: 'none' } : {})}
     >
-      <h2>{title}</h2>
+      <h2>
+        <Name of={title} />
+      </h2>
       <HoldContext.Provider value={held}>{children}</HoldContext.Provider>
       <div role="status">{isHeld && <p class="faint">It is under way. What comes of it is shown here.</p>}</div>
     </dialog>
@@ -81,6 +84,7 @@ function ConfirmForm({ deed, typed, onClose, run, children }: Asked): JSX.Elemen
   const [text, setText] = useState('');
   const { busy, error, run: act } = useDeeds();
   const isShown = useShown();
+  const isWaited = typed !== undefined && text !== typed && text !== typeable(typed);
   const go = (event: Event): void => {
     event.preventDefault();
     act(deed, async () => {
@@ -97,14 +101,14 @@ function ConfirmForm({ deed, typed, onClose, run, children }: Asked): JSX.Elemen
       {typed !== undefined && (
         <label>
           <span>
-            Type <code>{typed}</code> to go on
+            Type <code class="typed">{typeable(typed)}</code> to go on
           </span>
           <input autoFocus autoComplete="off" value={text} onInput={({ currentTarget: { value } }) => setText(value)} />
         </label>
       )}
       {error !== undefined && <Failure error={error} />}
       <div class="buttons">
-        <button type="submit" class="danger" disabled={busy !== undefined || (typed !== undefined && text !== typed)}>
+        <button type="submit" class="danger" disabled={busy !== undefined || isWaited}>
           {deed}
         </button>
         <Cancel autoFocus={typed === undefined} onClick={onClose} />

@@ -1,8 +1,9 @@
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { useLoad } from '../load';
 import type { NamedObject } from '../objects';
 import { useModal } from './modal';
+import { Name } from './name';
 
 export interface Deed {
   readonly name: string;
@@ -42,9 +43,12 @@ export function Palette({
     const named = (known.value ?? []).filter(({ kind, name }) => isWanted(`${kind} ${name}`));
     for (const { kind, name, path } of named.slice(0, MOST_OBJECTS))
       found.push({ kind, name, run: () => onObject(path) });
-    if (onId) found.push({ name: `Open aggregate ${text.trim()}`, run: () => onId(text.trim()) });
+    // Ids may begin and end with spaces.
+    if (onId)
+      for (const id of new Set([text.trim(), text])) found.push({ name: `Open aggregate ${id}`, run: () => onId(id) });
   }
   const chosen = Math.min(at, found.length - 1);
+  useLayoutEffect(() => document.getElementById(`deed-${chosen}`)?.scrollIntoView({ block: 'nearest' }), [chosen]);
   const run = (deed: Deed | undefined): void => {
     if (deed === undefined) return;
     onClose();
@@ -83,7 +87,9 @@ export function Palette({
             aria-selected={index === chosen}
             onClick={() => run(deed)}
           >
-            <span>{deed.name}</span>
+            <span>
+              <Name of={deed.name} />
+            </span>
             {deed.keys && <kbd>{deed.keys}</kbd>}
             {deed.kind !== undefined && <span class="faint">{deed.kind}</span>}
           </li>

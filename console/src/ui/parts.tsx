@@ -2,7 +2,9 @@ import { isClientError, RefusedError } from '@statefold/client';
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Loaded } from '../load';
+import type { Pages } from '../pages-of';
 import { timeOf } from '../words';
+import { Name } from './name';
 
 type Children = { readonly children?: ComponentChildren };
 
@@ -17,7 +19,9 @@ export function Page({
   return (
     <>
       <header class="page-head">
-        <h1>{title}</h1>
+        <h1>
+          <Name of={title} />
+        </h1>
         <div class="page-aside">{aside}</div>
       </header>
       {children}
@@ -81,13 +85,13 @@ export function Failure({
 
 /** Above what is asked for again and again: that it could not be the last time, and of when what is shown is. */
 export const Outdated = ({
-  of: { error, value, at, reload },
+  of: { error, at, ...of },
 }: {
-  readonly of: Loaded<unknown>;
+  readonly of: Pick<Loaded<unknown>, 'error' | 'at' | 'reload'> | Pick<Pages<unknown>, 'error' | 'at' | 'retry'>;
 }): JSX.Element | undefined =>
   error === undefined ? undefined : (
-    <Failure error={error} onRetry={reload}>
-      {value !== undefined && at !== undefined && (
+    <Failure error={error} onRetry={'retry' in of ? of.retry : of.reload}>
+      {at !== undefined && (
         <p>
           What is shown is of <Time at={at.toISOString()} />.
         </p>

@@ -7,6 +7,9 @@ import {
 } from '@tanstack/virtual-core';
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
+import { showDetailOf } from './detail';
+import { Name } from './name';
+import { leavePlace, placeOf } from './places';
 
 export interface RowsProps {
   readonly count: number;
@@ -47,7 +50,12 @@ export function Rows({
   onRange,
 }: RowsProps): JSX.Element {
   const scroller = useRef<HTMLDivElement>(null);
+  const table = useRef<HTMLDivElement>(null);
   const [, redraw] = useReducer((n: number) => n + 1, 0);
+  /** Where the list was left, until so much of it is there. */
+  const left = useRef(useMemo(() => placeOf(label), []));
+  /** What a row opens is still to be brought into sight. */
+  const isOpening = useRef(false);
   /** The row that Tab comes to. */
   const [current, setCurrent] = useState(0);
   /** A row that is to have the focus once it is drawn. */
@@ -69,6 +77,24 @@ export function Rows({
   useLayoutEffect(() => {
     if (shows !== undefined && shows >= 0 && shows < count) virtual.scrollToIndex(shows);
   }, [shows]);
+  useLayoutEffect(() => {
+    if (!isOpening.current) return;
+    isOpening.current = false;
+    showDetailOf(table.current);
+  });
+  useLayoutEffect(() => {
+    const shown = scroller.current;
+    if (shown === null || left.current === 0) return;
+    if (virtual.getTotalSize() - shown.clientHeight >= left.current) {
+      shown.scrollTop = left.current;
+      left.current = 0;
+    } else onEnd?.();
+  }, [count]);
+  const open = (index: number): void => {
+    if (onSelect === undefined) return;
+    isOpening.current = true;
+    onSelect(index);
+  };
   const width = minWidth === undefined ? {} : { minWidth: `${minWidth}px` };
   const shown = virtual.getVirtualItems();
   const last = shown.at(-1)?.index ?? -1;
@@ -94,7 +120,7 @@ export function Rows({
   });
   const onKeyDown = (event: JSX.TargetedKeyboardEvent<HTMLDivElement>, index: number): void => {
     if (event.target !== event.currentTarget) return;
-    if (event.key === 'Enter') onSelect?.(index);
+    if (event.key === 'Enter') open(index);
     const page = Math.max(Math.floor((scroller.current?.clientHeight ?? 0) / HEIGHT) - 1, 1);
     const steps: Readonly<Record<string, number>> = {
       ArrowDown: index + 1,
@@ -114,7 +140,7 @@ export function Rows({
     virtual.scrollToIndex(to);
   };
   return (
-    <div class="table" role="table" aria-label={label} aria-rowcount={count + 1}>
+    <div class="table" role="table" aria-label={label} aria-rowcount={count + 1} ref={table}>
       <div class="row head" role="row" style={{ ...width, gridTemplateColumns: columns }}>
         {heads.map((head, n) => (
           <span role="columnheader" key={n} title={head}>
@@ -122,15 +148,24 @@ export function Rows({
           </span>
         ))}
       </div>
-      <div class="scroller" ref={scroller} role="rowgroup" tabIndex={onSelect ? -1 : 0} style={width}>
+      <div
+        class="scroller"
+        ref={scroller}
+        role="rowgroup"
+        tabIndex={onSelect ? -1 : 0}
+        style={width}
+        onScroll={({ currentTarget: { scrollTop } }) => leavePlace(label, scrollTop)}
+      >
         <div class="sizer" role="presentation" style={{ height: `${virtual.getTotalSize()}px` }}>
           {shown.map(({ index, start }) => {
             const { key, cells } = row(index);
+            const isSelected = selected?.(index) === true;
             return (
               <div
                 key={key}
-                class={`row${onSelect ? ' opens' : ''}${selected?.(index) ? ' selected' : ''}`}
+                class={`row${onSelect ? ' opens' : ''}${isSelected ? ' selected' : ''}`}
                 role="row"
+                aria-current={isSelected ? 'true' : undefined}
                 aria-rowindex={index + 2}
                 data-index={index}
                 tabIndex={onSelect && index === tabbed ? 0 : -1}
@@ -138,13 +173,13 @@ export function Rows({
                 onFocus={() => setCurrent(index)}
                 onClick={({ target }) => {
                   // A link in it goes its own way, also into another tab.
-                  if ((target as Element).closest('a, button') === null) onSelect?.(index);
+                  if ((target as Element).closest('a, button') === null) open(index);
                 }}
                 onKeyDown={(event) => onKeyDown(event, index)}
               >
                 {cells.map((cell, n) => (
                   <span role="cell" key={n}>
-                    {cell}
+                    {typeof cell === 'string' ? <Name of={cell} /> : cell}
                   </span>
                 ))}
               </div>
