@@ -50,17 +50,47 @@ export const isNumeric = ({ type }: SqlColumn): boolean => /^(U?Int|Float|BFloat
 export const isTime = ({ type }: SqlColumn): boolean => /^Date/.test(bare(type));
 /** A time of day, too. */
 export const isClock = ({ type }: SqlColumn): boolean => /^DateTime/.test(bare(type));
-/** It is written in the zone that its type names; else in UTC, the service's. */
-export const hasZone = ({ type }: SqlColumn): boolean => /'[^']+'\)/.test(type);
+/** That its times are written in: the one that its type names, else the service's, which is UTC. */
+export const zoneOf = ({ type }: SqlColumn): string => /'([^']+)'\)/.exec(type)?.[1] ?? 'UTC';
 const bare = (type: string): string => type.replaceAll(/^(?:(?:Nullable|LowCardinality)\()+/g, '');
 
-/** A value as a number on an axis: a time in seconds since 1970, of UTC where its text names no zone; null where it is none. */
-export function numberOf(value: unknown, column: SqlColumn): number | null {
-  const text = textOf(value);
-  if (text === undefined || text === '') return null;
-  const iso = /\d:\d/.test(text) ? `${text.replace(' ', 'T')}Z` : text;
-  const number = isTime(column) ? Date.parse(iso) / 1000 : Number(text);
-  return Number.isFinite(number) ? number : null;
+/** Values of the column as numbers on an axis: times in seconds since 1970; null where one is none. */
+export function numbersOf(column: SqlColumn): (value: unknown) => number | null {
+  const number = isTime(column) ? secondsIn(zoneOf(column)) : Number;
+  return (value) => {
+    const text = textOf(value);
+    const found = text === undefined || text === '' ? Number.NaN : number(text);
+    return Number.isFinite(found) ? found : null;
+  };
+}
+
+/** Of times as ClickHouse writes them, by a clock of the zone; of an hour that the clock shows twice, its first. */
+function secondsIn(zone: string): (text: string) => number {
+  const offsetAt = offsetsOf(zone);
+  return (text) => {
+    const written = Date.parse(/\d:\d/.test(text) ? `${text.replace(' ', 'T')}Z` : text) / 1000;
+    if (zone === 'UTC' || !Number.isFinite(written)) return written;
+    // The offset of before a change of the clock is tried first.
+    const early = written - offsetAt(written - DAY_S);
+    return early + offsetAt(early) === written ? early : written - offsetAt(written - offsetAt(written + DAY_S));
+  };
+}
+
+const DAY_S = 86_400;
+/** Clocks are changed at quarters of an hour. */
+const QUARTER_S = 900;
+
+/** How many seconds the clock of the zone is ahead of UTC at a time. */
+function offsetsOf(zone: string): (seconds: number) => number {
+  const clock = new Intl.DateTimeFormat('sv-SE', { timeZone: zone, dateStyle: 'short', timeStyle: 'medium' });
+  const known = new Map<number, number>();
+  return (seconds) => {
+    const quarter = Math.floor(seconds / QUARTER_S) * QUARTER_S;
+    const offset =
+      known.get(quarter) ?? Date.parse(`${clock.format(new Date(quarter * 1000)).replace(' ', 'T')}Z`) / 1000 - quarter;
+    known.set(quarter, offset);
+    return offset;
+  };
 }
 
 /** A spreadsheet would take the text for a formula, and run it: whoever appends events may have written it. */

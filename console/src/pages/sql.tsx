@@ -9,19 +9,20 @@ import { useSession } from '../session';
 import {
   csvOf,
   FORMAT,
-  hasZone,
   isClock,
   isNumeric,
   isTime,
   jsonOf,
-  numberOf,
+  numbersOf,
   readResult,
   textOf,
+  zoneOf,
   type SqlColumn,
   type SqlResult,
 } from '../sql-result';
 import { ChartBox } from '../ui/chart';
 import { CodeBox, type Given } from '../ui/code-box';
+import { Detail } from '../ui/detail';
 import { Empty, Failure, Loading, Page } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
@@ -325,9 +326,7 @@ function Result({ answer: { text, format, result, seconds } }: { readonly answer
             label="Rows of the answer"
             columns={`repeat(${columns.length}, minmax(${COLUMN_PX}px, 1fr))`}
             minWidth={columns.length * (COLUMN_PX + 10) + 20}
-            heads={columns.map((column) =>
-              isClock(column) && !hasZone(column) ? `${column.name} (UTC)` : column.name,
-            )}
+            heads={columns.map((column) => (isClock(column) ? `${column.name} (${zoneOf(column)})` : column.name))}
             selected={(index) => index === chosen}
             onSelect={setChosen}
             row={(index) => ({
@@ -340,7 +339,7 @@ function Result({ answer: { text, format, result, seconds } }: { readonly answer
             })}
           />
           {row && chosen !== undefined && (
-            <div class="detail">
+            <Detail onClose={() => setChosen(undefined)}>
               <h2>Row {count(chosen + 1)}</h2>
               <dl>
                 {columns.map(({ name, type }, n) => (
@@ -352,10 +351,7 @@ function Result({ answer: { text, format, result, seconds } }: { readonly answer
                   </>
                 ))}
               </dl>
-              <button type="button" onClick={() => setChosen(undefined)}>
-                Close
-              </button>
-            </div>
+            </Detail>
           )}
         </div>
       )}
@@ -382,9 +378,8 @@ function ResultChart({ result: { columns, rows } }: { readonly result: SqlResult
   const data = useMemo((): ChartData => {
     const at = x === undefined ? -1 : columns.indexOf(x);
     const kind = x === undefined ? 'number' : isTime(x) ? 'time' : isNumeric(x) ? 'number' : 'names';
-    const numbered = rows.map((row, n) =>
-      x === undefined || kind === 'names' ? { row, at: n } : { row, at: numberOf(row[at], x) },
-    );
+    const numberOf = x === undefined || kind === 'names' ? undefined : numbersOf(x);
+    const numbered = rows.map((row, n) => ({ row, at: numberOf === undefined ? n : numberOf(row[at]) }));
     const all = numbered.filter((one): one is { row: readonly unknown[]; at: number } => one.at !== null);
     all.sort((a, b) => a.at - b.at);
     const places = kind === 'names' ? all.slice(0, MOST_BARS) : all;
@@ -392,10 +387,17 @@ function ResultChart({ result: { columns, rows } }: { readonly result: SqlResult
       kind,
       x: places.map((one) => one.at),
       ...(kind === 'names' ? { names: places.map(({ row }) => textOf(row[at]) ?? 'NULL') } : {}),
-      series: series.map((column) => ({
-        name: column.name,
-        values: places.map(({ row }) => numberOf(row[columns.indexOf(column)], column)),
-      })),
+      ...(x === undefined ? {} : { texts: places.map(({ row }) => textOf(row[at]) ?? 'NULL') }),
+      ...(x !== undefined && kind === 'time' ? { zone: zoneOf(x) } : {}),
+      series: series.map((column) => {
+        const place = columns.indexOf(column);
+        const numberOf = numbersOf(column);
+        return {
+          name: column.name,
+          values: places.map(({ row }) => numberOf(row[place])),
+          texts: places.map(({ row }) => textOf(row[place])),
+        };
+      }),
     };
   }, [columns, rows, x, of]);
   if (rows.length === 0 || series.length === 0)
