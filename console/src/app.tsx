@@ -169,7 +169,7 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
   };
   const deeds: readonly Deed[] = [
     ...places.map(({ path, name, keys }) => ({ name: `Go to ${name}`, keys, run: () => go(path) })),
-    { name: 'Turn the colours', keys: 't', run: turn },
+    { name: 'Switch the theme', keys: 't', run: turn },
     {
       name: hasKeys ? 'Turn keys without Ctrl off' : 'Turn keys without Ctrl on',
       run: () => setKeys(setSingleKeys(!hasKeys)),
@@ -208,7 +208,7 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
               Commands <kbd>Ctrl K</kbd>
             </button>
             <button type="button" onClick={turn}>
-              Colours: {theme}
+              Theme: {theme}
             </button>
             <button type="button" onClick={leave}>
               Sign out
@@ -225,7 +225,7 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
               {all.flatMap((place) => {
                 const { path: at, page: All, ones = {} } = place;
                 const guarded = (page: JSX.Element): JSX.Element =>
-                  isOpen(place, session) ? page : <Closed place={place} />;
+                  isOpen(place, session) ? page : <Closed place={place} session={session} />;
                 return [
                   <Route key={at} path={at}>
                     {guarded(<All />)}
@@ -276,7 +276,8 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
   );
 }
 
-const isOpen = ({ scope }: Place, session: Session): boolean => scope === undefined || session.may(scope);
+const isOpen = ({ scope }: Place, session: Session): boolean =>
+  (scope === undefined || session.may(scope)) && (scope !== 'sql' || session.hasReadStore);
 
 /** What a page can't show leaves the way to the other pages open. */
 function Guarded({ children }: { readonly children: ComponentChildren }): JSX.Element {
@@ -305,11 +306,26 @@ function Tab({ place: { path, name, ones = {} } }: { readonly place: Place }): J
   );
 }
 
-const Closed = ({ place: { name, scope } }: { readonly place: Place }): JSX.Element => (
+const Closed = ({
+  place: { name, scope },
+  session,
+}: {
+  readonly place: Place;
+  readonly session: Session;
+}): JSX.Element => (
   <Page title={name}>
-    <Empty title={`Your key may not do this: its scopes leave out “${scope}”`}>
-      <p>Sign out, and in again with a key that has it. The owner of the service makes keys.</p>
-    </Empty>
+    {scope === 'sql' && !session.hasReadStore ? (
+      <Empty title="The service runs without a read store">
+        <p>
+          Events and states are not copied to where SQL would find them: <code>READ_STORE</code> is <code>none</code>.
+          The owner of the service sets it.
+        </p>
+      </Empty>
+    ) : (
+      <Empty title={`Your key may not do this: its scopes leave out “${scope}”`}>
+        <p>Sign out, and in again with a key that has it. The owner of the service makes keys.</p>
+      </Empty>
+    )}
   </Page>
 );
 

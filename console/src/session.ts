@@ -16,6 +16,8 @@ export interface Session {
   /** Whose all that is that the browser keeps: a tenant that is made under the id of a deleted one is another tenant. */
   readonly owner: string;
   readonly drafts: Drafts;
+  /** The service copies events and states to where SQL finds them; false: it is told not to (`READ_STORE` is `none`). */
+  readonly hasReadStore: boolean;
   /** The key allows it. */
   may(scope: Scope): boolean;
 }
@@ -64,10 +66,11 @@ export async function signIn(
       return response;
     },
   };
-  const begun = (session: Session): Session => {
+  const begun = async (session: Omit<Session, 'hasReadStore'>): Promise<Session> => {
+    const whole = { ...session, hasReadStore: await hasReadStore() };
     isSignedIn = true;
     keep({ kind: session.kind, key });
-    return session;
+    return whole;
   };
   const asAdmin = async (): Promise<Session> => {
     const client = new StatefoldClient({ ...options, adminKey: key });
@@ -88,10 +91,28 @@ export async function signIn(
     const { tenantId, createdAt, name, keyName, scopes } = await client.request('whoami');
     const owner = `tenant ${tenantId} ${createdAt}`;
     const drafts = draftsOf(owner);
-    return begun({ kind: 'tenant', client, name, keyName, owner, drafts, may: (scope) => scopes.includes(scope) });
+    return await begun({
+      kind: 'tenant',
+      client,
+      name,
+      keyName,
+      owner,
+      drafts,
+      may: (scope) => scopes.includes(scope),
+    });
   } catch (error) {
     if (!isRefused(error, 'UNAUTHENTICATED') || kind === 'tenant') throw error;
     return asAdmin();
+  }
+}
+
+/** True also where that can't be known now. */
+async function hasReadStore(): Promise<boolean> {
+  try {
+    const { checks } = (await (await fetch('/health/ready')).json()) as { readonly checks?: object };
+    return checks === undefined || 'readStore' in checks;
+  } catch {
+    return true;
   }
 }
 

@@ -130,9 +130,11 @@ test('the console where things are not as usual', { skip: needsChromium }, async
         .click();
       await page.getByRole('button', { name: 'Skip it' }).click();
       await page.getByRole('heading', { name: '2 faults' }).waitFor();
+      await page.getByRole('status').getByText('1 key released', { exact: true }).waitFor();
       await page.getByRole('button', { name: 'Skip all' }).click();
       await page.getByRole('button', { name: 'Skip them' }).click();
       await page.getByRole('heading', { name: '2 faults' }).waitFor({ state: 'detached' });
+      await page.getByRole('status').getByText('2 keys released', { exact: true }).waitFor();
       await api.append('a-0', 'Added', { key: 'a', n: 7 });
       await page.getByRole('row', { name: /^a \{"total":7\}/ }).waitFor();
       // Who stays on the page is told nothing of pages that were left.
@@ -396,7 +398,17 @@ test('the console where things are not as usual', { skip: needsChromium }, async
       await page.getByRole('alert').getByText('none is C# code').waitFor();
       await input.setInputFiles(folderOf('first', { 'First.cs': 'broken' }));
       await page.getByRole('button', { name: 'First.cs', exact: true }).waitFor();
-      await input.setInputFiles(folderOf('second', { 'Totals.cs': totals('Totals').replace('Forget"', 'Forget') }));
+      // What is in the editor and nowhere else is not taken away without a question.
+      const second = folderOf('second', { 'Totals.cs': totals('Totals').replace('Forget"', 'Forget') });
+      await write('First.cs', '// my work');
+      await input.setInputFiles(second);
+      const question = page.getByRole('dialog', { name: 'Put the files of the folder in place of what was written?' });
+      await question.getByText('First.cs').waitFor();
+      await assertAccessible(page);
+      await question.getByRole('button', { name: 'Cancel' }).click();
+      await page.getByText('// my work').waitFor();
+      await input.setInputFiles(second);
+      await question.getByRole('button', { name: 'Put them in its place' }).click();
       await page.getByRole('button', { name: 'Totals.cs', exact: true }).waitFor();
       assert.equal(await page.getByRole('button', { name: 'First.cs', exact: true }).count(), 0);
       await page.getByRole('button', { name: 'Deploy' }).click();
@@ -415,6 +427,35 @@ test('the console where things are not as usual', { skip: needsChromium }, async
       await page.getByRole('row', { name: /^k \{"total":5\}/ }).waitFor();
       const { projections } = await api.read<{ projections: unknown[] }>('/projections');
       assert.equal(projections.length, 1);
+    },
+  );
+
+  await t.test(
+    'a key with a comma, with spaces or with quotation marks stays one key when others are added',
+    async (t) => {
+      const { key, api } = await tenantOf('Commas');
+      const keys = ['Doe, Jane', ' led', '"quoted"'];
+      const body = { url: 'http://127.0.0.1:9/hook', source: { feed: { eventTypes: ['Opened, again'] } }, keys };
+      const { endpointId } = success(await api.post('/webhooks/endpoints', body), 201).json<{ endpointId: string }>();
+      const stored = (): Promise<{ keys: string[]; source: { feed: { eventTypes: string[] } } }> =>
+        api.read(`/webhooks/endpoints/${endpointId}`);
+      const page = await opened(t, browser, service, { key, path: `/console/webhooks/${endpointId}` });
+      await page.getByRole('button', { name: 'Edit' }).click();
+      const field = page.getByLabel(/^Only these aggregates/);
+      assert.equal(await field.inputValue(), 'Doe, Jane\n" led"\n"\\"quoted\\""');
+      await field.press('Control+End');
+      await field.pressSequentially('\na-1');
+      await page.getByLabel(/^Types of events/).press('Control+End');
+      await page.getByLabel(/^Types of events/).pressSequentially('\nClosed');
+      await assertAccessible(page);
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+      assert.deepEqual((await stored()).keys, [...keys, 'a-1']);
+      assert.deepEqual((await stored()).source.feed.eventTypes, ['Opened, again', 'Closed']);
+      await page.getByRole('button', { name: 'Edit' }).click();
+      await field.fill('"no end');
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByRole('alert').getByText('begins with a quotation mark').waitFor();
     },
   );
 

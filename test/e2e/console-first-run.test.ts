@@ -5,7 +5,7 @@ import { Api, newTenant, success } from '../support/api.js';
 import { needsChromium, openChromium, type Page } from '../support/chromium.js';
 import { assertAccessible, opened } from '../support/console.js';
 import { tally } from '../support/csharp.js';
-import { AS_ADMIN, startService } from '../support/service.js';
+import { ADMIN_KEY, AS_ADMIN, startService } from '../support/service.js';
 
 test('the first steps in the console', { skip: needsChromium }, async (t) => {
   const service = await startService(t, { env: { WEBHOOK_ALLOW_PRIVATE: 'true' } });
@@ -66,6 +66,22 @@ test('the first steps in the console', { skip: needsChromium }, async (t) => {
     await page.getByRole('main').getByRole('link', { name: 'Webhooks' }).click();
     await page.getByRole('heading', { name: 'There are no webhook endpoints' }).waitFor();
     assert.deepEqual(await tabs(page), ['Overview', 'Webhooks', 'Audit log']);
+  });
+
+  await t.test('where there is no read store nothing of it is offered', async (t) => {
+    const key = await newTenant(service, { name: 'No SQL' });
+    const { tenantId } = await new Api(service, key).read<{ tenantId: string }>('/auth/whoami');
+    const page = await opened(t, browser, service, { key, path: '/console/sql' });
+    await page.getByRole('heading', { name: 'The service runs without a read store' }).waitFor();
+    await assertAccessible(page);
+    assert.equal((await tabs(page)).includes('SQL'), false);
+    const owner = await opened(t, browser, service, { key: ADMIN_KEY, path: `/console?tenant=${tenantId}` });
+    await owner.getByRole('button', { name: 'Set quotas' }).waitFor();
+    assert.equal(await owner.getByRole('button', { name: 'Rebuild its rows for SQL' }).count(), 0);
+    await owner.getByRole('link', { name: 'Operations' }).click();
+    const store = owner.getByRole('region', { name: 'Read store' });
+    await store.getByText('The service runs without one').waitFor();
+    assert.equal(await store.getByRole('button').count(), 0);
   });
 
   await t.test('a key that only deploys, or only runs webhooks, is led nowhere that it may not go', async (t) => {

@@ -159,6 +159,17 @@ test('the console and what makes the states of aggregates', { skip: needsChromiu
     await page.getByRole('region', { name: 'State after' }).getByText('"count": 2').waitFor();
   });
 
+  await t.test('an aggregate that is open shows the state by whatever code is bound meanwhile', async (t) => {
+    await api.append('boat-1', 'Sailed');
+    const page = await opened(t, browser, service, { path: '/console/aggregates/boat-1' });
+    await page.getByText('No reducer is bound to the type').waitFor();
+    await api.deployReducer({ 'Tally.cs': tally('boat') });
+    const after = page.getByRole('region', { name: 'State after' });
+    await after.getByText('"count": 1').waitFor();
+    await api.deployReducer({ 'Tally.cs': tally('boat', 10) });
+    await after.getByText('"count": 10').waitFor();
+  });
+
   await t.test(
     'a reducer that was halted is revived; one that does not compile says why, and is deleted',
     async (t) => {

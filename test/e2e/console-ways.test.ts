@@ -96,6 +96,24 @@ test('ways through the console', { skip: needsChromium }, async (t) => {
     }
     await page.goto(`${service.url}/console/feed?eventType=Begun`);
     await page.getByRole('table').getByText('first-1', { exact: true }).waitFor();
+
+    // Of many the latest are there, and each has an address.
+    await page.goto(`${service.url}/console/feed`);
+    const rows = page.getByRole('table').getByRole('row');
+    await until(async () => (await rows.count()) > 10);
+    const newest = rows.nth(1);
+    await newest.filter({ hasText: 'many-1' }).click();
+    await page.waitForURL(/feed\?event=\d+$/);
+    await page.getByText('Version 6,000 of').waitFor();
+    await empty.append('first-1', 'Ended', {});
+    await newest.filter({ hasText: 'Ended' }).waitFor();
+    const first = (await empty.read<{ events: { position: number }[] }>('/feed?limit=1')).events[0];
+    await page.goto(`${service.url}/console/feed?event=${first?.position}`);
+    await page.getByRole('heading', { name: 'Begun', level: 2 }).waitFor();
+    await assertAccessible(page);
+    await page.getByLabel('Event type').selectOption('Many');
+    await page.waitForURL(/eventType=Many/);
+    await until(async () => (await rows.count()) > 10);
   });
 
   await t.test('commands find objects by their names, of whoever is signed in', async (t) => {

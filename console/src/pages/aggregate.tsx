@@ -117,7 +117,7 @@ export function AggregatePage({ id }: { readonly id: string }): JSX.Element {
 }
 
 const FAULTED_EVERY_MS = 3_000;
-/** Other code may be bound meanwhile. */
+const BOUND_EVERY_MS = 3_000;
 const KEPT_MS = 3_000;
 const MOST_KEPT = 16;
 
@@ -147,7 +147,7 @@ function AtVersion({
     },
     [client, id, version],
   );
-  const stateAt = useStates(client, { type, id });
+  const { stateAt, forget } = useStates(client, { type, id });
   const states = useLoad(
     async (signal): Promise<SeenStates> => {
       const [before, after] = await Promise.all([
@@ -158,8 +158,12 @@ function AtVersion({
     },
     [client, id, type, version],
   );
+  useOnBinding(client, type, () => {
+    forget();
+    states.reload();
+  });
   const isFaulted = states.value?.after.fault !== undefined;
-  // Other code may be bound, or somebody else may have tried it again.
+  // Somebody else may have tried it again.
   useEffect(() => {
     if (!isFaulted) return undefined;
     const timer = setInterval(() => !document.hidden && states.reload(), FAULTED_EVERY_MS);
@@ -250,14 +254,46 @@ function Seen({ before, after, onReleased }: SeenStates & { readonly onReleased:
   );
 }
 
+/** Tells when other code is bound to the type, or the first. */
+function useOnBinding(client: Session['client'], type: string, onBinding: () => void): void {
+  const binding = useLoad(
+    async (signal) => {
+      try {
+        const { reducerId, className, boundAt } = await client.request('getBinding', { path: { type }, signal });
+        return `${reducerId} ${className} ${boundAt}`;
+      } catch (error) {
+        if (isRefused(error, 'NO_REDUCER_BOUND')) return 'none';
+        throw error;
+      }
+    },
+    [client, type],
+    BOUND_EVERY_MS,
+  );
+  const before = useRef<string>();
+  useEffect(() => {
+    if (binding.value === undefined) return;
+    const isOther = before.current !== undefined && before.current !== binding.value;
+    before.current = binding.value;
+    if (isOther) onBinding();
+  }, [binding.value]);
+}
+
 /** A step of the slider has one of its two states from the step before, and asks for none where no reducer is bound. */
 function useStates(
   client: Session['client'],
   { type, id }: { readonly type: string; readonly id: string },
-): (version: number, signal: AbortSignal) => Promise<State> {
+): {
+  readonly stateAt: (version: number, signal: AbortSignal) => Promise<State>;
+  /** What is known is of other code. */
+  readonly forget: () => void;
+} {
   const kept = useRef(new Map<number, { readonly at: number; readonly state: State }>());
   const unbound = useRef<{ readonly at: number; readonly error: unknown }>();
-  return async (version, signal) => {
+  const forget = (): void => {
+    kept.current.clear();
+    unbound.current = undefined;
+  };
+  const stateAt = async (version: number, signal: AbortSignal): Promise<State> => {
     const since = performance.now() - KEPT_MS;
     if (unbound.current !== undefined && unbound.current.at > since) throw unbound.current.error;
     const known = kept.current.get(version);
@@ -275,6 +311,7 @@ function useStates(
       throw error;
     }
   };
+  return { stateAt, forget };
 }
 
 /** Takes the aggregate away for good. */

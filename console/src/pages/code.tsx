@@ -9,6 +9,7 @@ import { reducersOf, type Reducer } from '../reducers';
 import { useSession } from '../session';
 import { readFolder, type Kind, type Sources } from '../sources';
 import { storedCode } from '../stored-code';
+import { Confirm } from '../ui/dialogs';
 import { Empty, Failure, Loading, Page } from '../ui/parts';
 import { classesOf, plural, timeOf } from '../words';
 import { Workbench, type DeployedCode } from './workbench';
@@ -40,6 +41,8 @@ export function CodePage(): JSX.Element {
   const isHidden = kind === 'projections' && id !== undefined && !session.may('read');
   const [opened, setOpened] = useState<Opened>();
   const [nothing, setNothing] = useState<string>();
+  /** The files of a folder, while it is asked whether they take the place of what was written. */
+  const [taken, setTaken] = useState<Sources>();
   /** What was just made of the files that are open: they stay open. */
   const made = useRef<string>();
   const open = (files: Pick<Opened, 'sources' | 'base'>): void => {
@@ -79,6 +82,7 @@ export function CodePage(): JSX.Element {
   const choose = (value: string): void => {
     made.current = undefined;
     setNothing(undefined);
+    setTaken(undefined);
     setOpened(undefined);
     const [kindChosen = 'projections', of = ''] = value.split(' ');
     setSearch(of === '' ? { kind: kindChosen } : { kind: kindChosen, id: of });
@@ -88,15 +92,20 @@ export function CodePage(): JSX.Element {
     // So that the same folder can be taken once more.
     input.value = '';
     if (files.length === 0) return;
-    const base = opened !== undefined && draftOf(opened) === draft ? opened.base : undefined;
     void readFolder(files).then((sources) => {
-      const isEmpty = Object.keys(sources).length === 0;
-      if (!isEmpty) drafts.set(draft, { sources, base });
       // Another one was chosen while the files were read.
       if (chosen.current !== draft) return;
+      const isEmpty = Object.keys(sources).length === 0;
       setNothing(isEmpty ? `Of the ${plural(files.length, 'file')} of the folder none is C# code.` : undefined);
-      if (!isEmpty) open({ sources, base });
+      if (isEmpty) return;
+      if (drafts.has(draft)) setTaken(sources);
+      else put(sources);
     });
+  };
+  const put = (sources: Sources): void => {
+    const base = opened !== undefined && draftOf(opened) === draft ? opened.base : undefined;
+    drafts.set(draft, { sources, base });
+    open({ sources, base });
   };
   const discard = (): void => {
     drafts.delete(draft);
@@ -153,6 +162,22 @@ export function CodePage(): JSX.Element {
         <p class="failure" role="alert">
           {nothing}
         </p>
+      )}
+      {taken !== undefined && (
+        <Confirm
+          title="Put the files of the folder in place of what was written?"
+          deed="Put them in its place"
+          onClose={() => setTaken(undefined)}
+          run={() => {
+            put(taken);
+            return Promise.resolve();
+          }}
+        >
+          <p>
+            What was written here and is not deployed is lost:{' '}
+            {Object.keys(drafts.get(draft)?.sources ?? {}).join(', ')}.
+          </p>
+        </Confirm>
       )}
       {stored.error !== undefined && <Failure error={stored.error} onRetry={stored.reload} />}
       {opened === undefined || draftOf(opened) !== draft ? (

@@ -1,43 +1,51 @@
-import type { PositionedEvent } from '@statefold/client';
+import type { FeedEvent, PositionedEvent, StatefoldClient } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
-import { Link, useSearchParams } from 'wouter-preact';
+import { Link } from 'wouter-preact';
+import { useAddress } from '../address';
 import { eventTypesOf } from '../event-types';
+import { latestEvents } from '../latest-events';
 import { useLoad } from '../load';
 import { Ring } from '../ring';
 import { useSession } from '../session';
 import { Detail } from '../ui/detail';
 import { Json } from '../ui/json';
 import { Name } from '../ui/name';
-import { Badge, Empty, Failure, Page, Time } from '../ui/parts';
+import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
 
 /** As many are kept to scroll through. */
 const KEPT = 10_000;
-/** Where no more events than these pass the filters, the page begins with the oldest. */
-const FEW = 5_000;
 const TYPES_EVERY_MS = 10_000;
 
 /** All events as they come, newest first; drawn once a frame, however many came. */
 export function FeedPage(): JSX.Element {
   const { client } = useSession();
-  const [search, setSearch] = useSearchParams();
+  const { search, change } = useAddress();
   const eventType = search.get('eventType') ?? '';
   const aggregateType = search.get('aggregateType') ?? '';
   const ring = useRef(new Ring<PositionedEvent>(KEPT));
   const [stopped, setStopped] = useState<Ring<PositionedEvent>>();
   const [error, setError] = useState<unknown>();
   const [isLive, setLive] = useState(false);
-  const [chosen, setChosen] = useState<PositionedEvent>();
+  const [picked, setPicked] = useState<PositionedEvent>();
   const [round, again] = useReducer((n: number) => n + 1, 0);
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   const rate = useRate(ring);
+  const position = positionIn(search.get('event'));
+  // By its address an event is found that is not among those that are kept here.
+  const asked = useLoad(
+    async (signal) =>
+      position !== undefined && picked?.position !== position ? await eventAt(client, position, signal) : undefined,
+    [client, position],
+  );
+  const chosen = position !== undefined && picked?.position === position ? picked : asked.value;
   const types = useLoad((signal) => eventTypesOf(client, signal), [client], TYPES_EVERY_MS);
   useEffect(() => {
-    const kept = new Ring<PositionedEvent>(KEPT);
     const ended = new AbortController();
-    ring.current = kept;
+    const begin = (): void => void (ring.current = new Ring<PositionedEvent>(KEPT));
+    begin();
     setError(undefined);
     setLive(false);
     setStopped(undefined);
@@ -47,24 +55,10 @@ export function FeedPage(): JSX.Element {
       redraw(undefined);
     };
     const follow = async (): Promise<void> => {
-      const known = await eventTypesOf(client, ended.signal);
-      const isWanted = ({ eventType: type, aggregateTypes: its }: (typeof known.eventTypes)[number]): boolean =>
-        (eventType === '' || type === eventType) && (aggregateType === '' || its.includes(aggregateType));
-      const isFiltered = eventType !== '' || aggregateType !== '';
-      const all = known.eventTypes
-        .filter(isWanted)
-        .reduce((sum, type) => sum + type.events, isFiltered ? 0 : known.otherEvents);
-      const events = client.feed.subscribe({
-        from: all <= FEW ? 'start' : 'now',
-        // Those that send the key in a header: it is in no URL.
-        channels: ['ndjson', 'poll'],
-        signal: ended.signal,
-        onConnection: setLive,
-        ...(eventType === '' ? {} : { eventType }),
-        ...(aggregateType === '' ? {} : { aggregateType }),
-      });
-      for await (const event of events) {
-        kept.put(event);
+      const { signal } = ended;
+      const options = { types: await eventTypesOf(client, signal), signal, onBegin: begin, onConnection: setLive };
+      for await (const event of latestEvents(client, { eventType, aggregateType }, options)) {
+        ring.current.put(event);
         frame ??= requestAnimationFrame(draw);
       }
     };
@@ -76,9 +70,10 @@ export function FeedPage(): JSX.Element {
     };
   }, [client, eventType, aggregateType, round]);
   const shown = stopped ?? ring.current;
-  const filter = (name: string, value: string): void => {
-    const all = { eventType, aggregateType, [name]: value };
-    setSearch(Object.fromEntries(Object.entries(all).filter(([, one]) => one !== '')), { replace: true });
+  const filter = (name: string, value: string): void => change({ [name]: value });
+  const choose = (event: PositionedEvent | undefined): void => {
+    setPicked(event);
+    change({ event: event && String(event.position) });
   };
   const aggregateTypes = [...new Set(types.value?.eventTypes.flatMap((type) => type.aggregateTypes))].sort();
   return (
@@ -109,10 +104,15 @@ export function FeedPage(): JSX.Element {
         </Choice>
       </div>
       {error !== undefined && <Failure error={error} onRetry={() => again(undefined)} />}
-      {shown.length === 0 && error === undefined ? (
-        <Empty title="No event has come yet">
-          <p>The next one that passes the filters shows here by itself. Older ones are in their aggregates.</p>
-        </Empty>
+      <Outdated of={asked} />
+      {shown.length === 0 && chosen === undefined && error === undefined ? (
+        isLive ? (
+          <Empty title="No event has come yet">
+            <p>The first one that passes the filters shows here by itself.</p>
+          </Empty>
+        ) : (
+          <Loading />
+        )
       ) : (
         <div class={chosen ? 'split' : ''}>
           <Rows
@@ -121,7 +121,7 @@ export function FeedPage(): JSX.Element {
             columns="6rem minmax(8rem, 1fr) minmax(10rem, 2fr) 11rem"
             heads={['Position', 'Event', 'Aggregate', 'Time']}
             selected={(index) => chosen !== undefined && shown.newest(index)?.position === chosen.position}
-            onSelect={(index) => setChosen(shown.newest(index))}
+            onSelect={(index) => choose(shown.newest(index))}
             row={(index) => {
               const event = shown.newest(index);
               return {
@@ -136,7 +136,7 @@ export function FeedPage(): JSX.Element {
             }}
           />
           {chosen && (
-            <Detail onClose={() => setChosen(undefined)}>
+            <Detail onClose={() => choose(undefined)}>
               <h2>{chosen.eventType}</h2>
               <p>
                 Version {count(chosen.version)} of{' '}
@@ -151,6 +151,22 @@ export function FeedPage(): JSX.Element {
       )}
     </Page>
   );
+}
+
+/** Undefined where the text is no position. */
+function positionIn(text: string | null): number | undefined {
+  const position = Number(text ?? Number.NaN);
+  return Number.isSafeInteger(position) && position > 0 ? position : undefined;
+}
+
+/** Undefined where none has the position, or the one that had it was erased. @throws ClientError */
+async function eventAt(
+  client: StatefoldClient,
+  position: number,
+  signal: AbortSignal,
+): Promise<PositionedEvent | undefined> {
+  const { events } = await client.feed.read({ after: position - 1, limit: 1 }, { signal });
+  return events.find((one): one is FeedEvent => one.position === position && 'data' in one);
 }
 
 /** How many came in the last second. */

@@ -135,7 +135,7 @@ const OTHERS: readonly (readonly [scope: Scope, path: string, name: string, word
 
 function WithoutRead(): JSX.Element {
   const session = useSession();
-  const others = OTHERS.filter(([scope]) => session.may(scope));
+  const others = OTHERS.filter(([scope]) => session.may(scope) && (scope !== 'sql' || session.hasReadStore));
   return (
     <Page title="Overview">
       <h2>This key reads nothing</h2>

@@ -28,8 +28,10 @@ export function KeyFaults({
   const { id, faultCount = 0 } = one;
   const session = useSession();
   const { client } = session;
-  const { busy, error, told, run } = useDeeds();
+  const { busy, error, told: toldOfRetry, run: act } = useDeeds();
   const [asked, setAsked] = useState<Asked>();
+  /** What became of a skip, which a dialog has asked for. */
+  const [toldOfSkip, setToldOfSkip] = useState<string>();
   const list = usePages(
     async (cursor, signal) => {
       if (faultCount === 0) return { items: [], nextCursor: undefined };
@@ -38,6 +40,11 @@ export function KeyFaults({
     },
     [client, id, faultCount],
   );
+  const told = toldOfSkip ?? toldOfRetry;
+  const run: typeof act = (...deed) => {
+    setToldOfSkip(undefined);
+    act(...deed);
+  };
   if (faultCount === 0) return <>{told !== undefined && <p role="status">{told}</p>}</>;
   const mayDeploy = session.may('deploy');
   const isBusy = busy !== undefined;
@@ -50,6 +57,11 @@ export function KeyFaults({
     const body = fault === undefined ? {} : { key: fault.key, className: fault.className, eventId: fault.eventId };
     const words = wordsOf(await client.request(operation, { path: { id }, body, timeoutMs: LONG_MS }));
     changed();
+    return words;
+  };
+  const skip = async (fault?: KeyFault): Promise<string> => {
+    const words = await release('skipKeys', fault);
+    setToldOfSkip(words);
     return words;
   };
   return (
@@ -104,7 +116,7 @@ export function KeyFaults({
           title={`Skip the event for ${asked.fault.key === '' ? 'all keys' : `the key ${asked.fault.key}`}?`}
           deed="Skip it"
           onClose={() => setAsked(undefined)}
-          run={() => release('skipKeys', asked.fault)}
+          run={() => skip(asked.fault)}
         >
           <p>
             {asked.fault.eventType}, version {asked.fault.version} of {asked.fault.aggregateId}, leaves no mark on its
@@ -117,7 +129,7 @@ export function KeyFaults({
           title={`Skip the events that stop ${plural(faultCount, 'key')}?`}
           deed="Skip them"
           onClose={() => setAsked(undefined)}
-          run={() => release('skipKeys')}
+          run={() => skip()}
         >
           <p>
             None of them leaves a mark on the states; up to 1,000 keys are released at once. Code that is deployed later

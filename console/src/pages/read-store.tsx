@@ -19,6 +19,16 @@ export function ReadStore({
 }): JSX.Element {
   const [isAsking, setAsking] = useState(false);
   const [begunAt, setBegunAt] = useState<string>();
+  if (!('readStore' in checks))
+    return (
+      <section aria-label="Read store">
+        <h2>Read store</h2>
+        <p>
+          The service runs without one: <code>READ_STORE</code> is <code>none</code>. Nothing is copied for SQL, and
+          nothing is missing.
+        </p>
+      </section>
+    );
   return (
     <section aria-label="Read store">
       <h2>Read store</h2>

@@ -48,7 +48,7 @@ export function Revisions({ of, onChanged }: { readonly of: Projection; readonly
           <progress aria-label="Progress of the build" max={Math.max(build.total, 1)} value={build.processed} />
           {mayDeploy && (
             <button type="button" onClick={() => setAsked('cancel')}>
-              Call it off
+              Cancel the build
             </button>
           )}
         </p>
@@ -110,8 +110,8 @@ export function Revisions({ of, onChanged }: { readonly of: Projection; readonly
       )}
       {asked === 'cancel' && (
         <Confirm
-          title="Call off what is being built?"
-          deed="Call it off"
+          title="Cancel the build?"
+          deed="Cancel the build"
           onClose={() => setAsked(undefined)}
           run={() => client.request('cancelBuild', { path: { id } }).then(changed)}
         >

@@ -32,7 +32,7 @@ export function TenantDetail({
   /** `isShown`: no other one was chosen meanwhile. */
   readonly onDeleted: (isShown: boolean) => void;
 }): JSX.Element {
-  const { client } = useSession();
+  const { client, hasReadStore } = useSession();
   const { busy, error, run } = useDeeds();
   const isShown = useShown();
   const [open, setOpen] = useState<Open>();
@@ -106,9 +106,11 @@ export function TenantDetail({
             Suspend
           </button>
         )}
-        <button type="button" onClick={() => setOpen('rebuild')}>
-          Rebuild its rows for SQL
-        </button>
+        {hasReadStore && (
+          <button type="button" onClick={() => setOpen('rebuild')}>
+            Rebuild its rows for SQL
+          </button>
+        )}
         <button type="button" class="danger" onClick={() => setOpen('delete')}>
           Delete
         </button>

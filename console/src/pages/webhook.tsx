@@ -12,6 +12,7 @@ import { useShown } from '../shown';
 import { Detail } from '../ui/detail';
 import { Cancel, Confirm, Dialog, ShownOnce } from '../ui/dialogs';
 import { Json } from '../ui/json';
+import { Name } from '../ui/name';
 import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
@@ -21,7 +22,7 @@ import { changeOf, EndpointForm, fieldsOf, followed, Health, secretNotShown, typ
 const EVERY_MS = 3_000;
 type Open = 'edit' | 'replay' | 'rotate' | 'delete';
 
-/** An endpoint: its health, what can be done with it, its latest attempts, and what it was given up on. */
+/** An endpoint: its health, what can be done with it, its latest attempts, and its dead letters. */
 export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
   const { client } = useSession();
   const [, go] = useLocation();
@@ -196,7 +197,7 @@ function Facts({ of: one }: { readonly of: WebhookEndpoint }): JSX.Element {
         followed(one)
       ),
     ],
-    ['Only keys', one.keys?.join(', ')],
+    ['Only keys', one.keys && <Names of={one.keys} />],
     [
       'State',
       <>
@@ -206,7 +207,7 @@ function Facts({ of: one }: { readonly of: WebhookEndpoint }): JSX.Element {
     ],
     [
       'Delivered up to',
-      `${count(one.through)}; ${plural(one.pending, 'message')} pending, ${count(one.parked)} given up`,
+      `${count(one.through)}; ${plural(one.pending, 'message')} pending, ${plural(one.parked, 'dead letter')}`,
     ],
     ['Secret', one.isolated ? 'of its own' : 'shared with other endpoints of the tenant'],
     ['Headers', one.headerNames?.join(', ')],
@@ -228,6 +229,20 @@ function Facts({ of: one }: { readonly of: WebhookEndpoint }): JSX.Element {
     </dl>
   );
 }
+
+/** Each may have commas of its own. */
+const Names = ({ of }: { readonly of: readonly string[] }): JSX.Element => (
+  <>
+    {of.map((name, n) => (
+      <Fragment key={name}>
+        {n > 0 && ', '}
+        <code>
+          <Name of={name} />
+        </code>
+      </Fragment>
+    ))}
+  </>
+);
 
 function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly round: number }): JSX.Element {
   const { client } = useSession();
@@ -381,6 +396,10 @@ function Attempt({
       ) : (
         <section aria-label="What was sent">
           <h2>What was sent</h2>
+          <p class="faint">
+            Attempts keep no bodies: {'projectionId' in source ? 'the change' : 'the event'} is read again, from where
+            the message was made of.
+          </p>
           {!mayRead ? (
             <p class="faint">The scopes of the key leave out “read”: what the message told is not shown.</p>
           ) : sent.error !== undefined ? (
@@ -425,8 +444,8 @@ function GivenUp({
       onChanged();
     });
   return (
-    <section aria-label="Given up">
-      <h2>{plural(parked, 'message')} given up</h2>
+    <section aria-label="Dead letters">
+      <h2>{plural(parked, 'dead letter')}</h2>
       {error !== undefined && <Failure error={error} />}
       <Outdated of={list} />
       <ul class="faults">
@@ -466,20 +485,25 @@ const Replay = (replayed: Replayed): JSX.Element => (
   </Dialog>
 );
 
-function ReplayForm({ of: { endpointId, source }, onClose, onDone }: Replayed): JSX.Element {
+function ReplayForm({ of: { endpointId, source, through }, onClose, onDone }: Replayed): JSX.Element {
   const { client } = useSession();
-  const [from, setFrom] = useState('1');
+  const [from, setFrom] = useState('');
   const [to, setTo] = useState('');
+  /** What would be sent was read, and is asked for once more. */
+  const [isAsked, setAsked] = useState(false);
   const { busy, error, run } = useDeeds();
   const place = 'projectionId' in source ? 'sequence' : 'position';
   const go = (event: Event): void => {
     event.preventDefault();
+    if (!isAsked) setAsked(true);
+    else send();
+  };
+  const send = (): void =>
     run('replay', async () => {
       const body = { from: Number(from), ...(to === '' ? {} : { to: Number(to) }) };
       const range = await client.request('replayWebhookEndpoint', { path: { id: endpointId }, body });
       onDone(`Sends ${count(range.from)} to ${count(range.to)} again.`);
     });
-  };
   return (
     <form class="fields" onSubmit={go}>
       <label>
@@ -490,17 +514,42 @@ function ReplayForm({ of: { endpointId, source }, onClose, onDone }: Replayed): 
           required
           autoFocus
           value={from}
-          onInput={({ currentTarget: { value } }) => setFrom(value)}
+          onInput={({ currentTarget: { value } }) => {
+            setFrom(value);
+            setAsked(false);
+          }}
         />
       </label>
       <label>
         <span>To {place}; empty: up to what is live</span>
-        <input type="number" min={1} value={to} onInput={({ currentTarget: { value } }) => setTo(value)} />
+        <input
+          type="number"
+          min={1}
+          value={to}
+          onInput={({ currentTarget: { value } }) => {
+            setTo(value);
+            setAsked(false);
+          }}
+        />
       </label>
+      <div role="status">
+        {isAsked && (
+          <p>
+            All that the endpoint follows from {place} {count(Number(from))} to{' '}
+            {to === '' ? `what was delivered last, ${count(through)},` : count(Number(to))} is sent again, also what it
+            took before: its receiver gets those messages twice.
+          </p>
+        )}
+      </div>
       {error !== undefined && <Failure error={error} />}
       <div class="buttons">
-        <button type="submit" class="primary" disabled={busy !== undefined}>
-          Send again
+        <button
+          key={isAsked ? 'send' : 'ask'}
+          type="submit"
+          class={isAsked ? 'danger' : 'primary'}
+          disabled={busy !== undefined}
+        >
+          {isAsked ? 'Send them again' : 'Go on'}
         </button>
         <Cancel onClick={onClose} />
       </div>

@@ -8,6 +8,7 @@ import { allPages, usePages, useRefreshed } from '../pages-of';
 import { useSession } from '../session';
 import { useShown } from '../shown';
 import { isUnanswered } from '../unanswered';
+import { nameLines, namesIn } from '../name-lines';
 import { Cancel, Dialog, ShownOnce } from '../ui/dialogs';
 import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
@@ -68,8 +69,8 @@ export function WebhooksPage(): JSX.Element {
         <Rows
           count={list.items.length}
           label="Webhook endpoints"
-          columns="minmax(12rem, 2fr) minmax(10rem, 2fr) 7rem 6rem 6rem 11rem"
-          heads={['URL', 'Follows', 'State', 'Pending', 'Given up', 'Since']}
+          columns="minmax(12rem, 2fr) minmax(10rem, 2fr) 7rem 6rem 7rem 11rem"
+          heads={['URL', 'Follows', 'State', 'Pending', 'Dead letters', 'Since']}
           onEnd={list.more}
           onSelect={(index) => go(`/webhooks/${list.items[index]?.endpointId ?? ''}`)}
           row={(index) => {
@@ -160,12 +161,6 @@ const NONE: Fields = {
   from: 'now',
 };
 
-const listed = (text: string): string[] =>
-  text
-    .split(/[,\n]/)
-    .map((one) => one.trim())
-    .filter((one) => one !== '');
-
 /** @throws Error for a line that is no header */
 function headersOf(text: string): Record<string, string> {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
@@ -178,19 +173,21 @@ function headersOf(text: string): Record<string, string> {
   );
 }
 
-const feedOf = ({ aggregateTypes, eventTypes }: Fields): { aggregateTypes?: string[]; eventTypes?: string[] } => ({
-  ...(listed(aggregateTypes).length > 0 && { aggregateTypes: listed(aggregateTypes) }),
-  ...(listed(eventTypes).length > 0 && { eventTypes: listed(eventTypes) }),
-});
+/** @throws Error for a line that is no name */
+function feedOf(fields: Fields): { aggregateTypes?: string[]; eventTypes?: string[] } {
+  const [aggregateTypes, eventTypes] = [namesIn(fields.aggregateTypes), namesIn(fields.eventTypes)];
+  return { ...(aggregateTypes.length > 0 && { aggregateTypes }), ...(eventTypes.length > 0 && { eventTypes }) };
+}
 
 function newOf(fields: Fields): New {
-  const { url, projectionId, keys, description, ratePerSecond, headers, isolateSecret, from } = fields;
+  const { url, projectionId, description, ratePerSecond, headers, isolateSecret, from } = fields;
+  const keys = namesIn(fields.keys);
   return {
     url: url.trim(),
     source: projectionId === '' ? { feed: feedOf(fields) } : { projectionId },
     isolateSecret,
     from,
-    ...(listed(keys).length > 0 && { keys: listed(keys) }),
+    ...(keys.length > 0 && { keys }),
     ...(description.trim() !== '' && { description: description.trim() }),
     ...(ratePerSecond !== '' && { ratePerSecond: Number(ratePerSecond) }),
     ...(headers.trim() !== '' && { headers: headersOf(headers) }),
@@ -205,10 +202,10 @@ export function fieldsOf({ url, source, keys, description, ratePerSecond, isolat
     ...('projectionId' in source
       ? { projectionId: source.projectionId }
       : {
-          aggregateTypes: source.feed.aggregateTypes?.join(', ') ?? '',
-          eventTypes: source.feed.eventTypes?.join(', ') ?? '',
+          aggregateTypes: nameLines(source.feed.aggregateTypes),
+          eventTypes: nameLines(source.feed.eventTypes),
         }),
-    keys: keys?.join(', ') ?? '',
+    keys: nameLines(keys),
     description: description ?? '',
     ratePerSecond: ratePerSecond === undefined ? '' : String(ratePerSecond),
     isolateSecret: isolated,
@@ -218,10 +215,11 @@ export function fieldsOf({ url, source, keys, description, ratePerSecond, isolat
 /** What the form changed; what it left as it was is left out. */
 export function changeOf(before: Fields, fields: Fields): Change {
   const has = (...names: (keyof Fields)[]): boolean => names.some((name) => before[name] !== fields[name]);
+  const keys = namesIn(fields.keys);
   return {
     ...(has('url') && { url: fields.url.trim() }),
     ...(has('aggregateTypes', 'eventTypes') && { source: { feed: feedOf(fields) } }),
-    ...(has('keys') && { keys: listed(fields.keys).length > 0 ? listed(fields.keys) : null }),
+    ...(has('keys') && { keys: keys.length > 0 ? keys : null }),
     ...(has('description') && { description: fields.description.trim() || null }),
     ...(has('ratePerSecond') && { ratePerSecond: fields.ratePerSecond === '' ? null : Number(fields.ratePerSecond) }),
     ...(has('headers') && { headers: headersOf(fields.headers) }),
@@ -262,12 +260,18 @@ export function EndpointForm({
       />
     </label>
   );
+  const names = (name: 'eventTypes' | 'aggregateTypes' | 'keys', label: string): JSX.Element => (
+    <label>
+      <span>{label}</span>
+      <textarea rows={2} value={fields[name]} onInput={({ currentTarget: { value } }) => set({ [name]: value })} />
+    </label>
+  );
   return (
     <form
       class="fields"
       onSubmit={(event) => {
         event.preventDefault();
-        run(deed, () => send(fields));
+        run(deed, async () => send(fields));
       }}
     >
       {text('url', 'URL', { type: 'url', required: true, autoFocus: true, placeholder: 'https://shop.example/hooks' })}
@@ -284,9 +288,12 @@ export function EndpointForm({
           </select>
         </label>
       )}
-      {ofFeed && text('eventTypes', 'Types of events, by commas; empty: all', { placeholder: 'Opened, Deposited' })}
-      {ofFeed && text('aggregateTypes', 'Types of aggregates, by commas; empty: all')}
-      {text('keys', ofFeed ? 'Only these aggregates, by commas' : 'Only these keys, by commas')}
+      {ofFeed && names('eventTypes', 'Types of events, one a line; empty: all')}
+      {ofFeed && names('aggregateTypes', 'Types of aggregates, one a line; empty: all')}
+      {names(
+        'keys',
+        ofFeed ? 'Only these aggregates, one a line; empty: all' : 'Only these keys, one a line; empty: all',
+      )}
       {text('description', 'Description')}
       {text('ratePerSecond', 'Most attempts a second', { type: 'number', min: 0.01, max: 10_000, step: 'any' })}
       <label>
