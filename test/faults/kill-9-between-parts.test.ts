@@ -5,10 +5,17 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { Api, success, type Notification } from '../support/api.js';
-import { FAULTY_SERVICE, type CrashPoint } from '../support/faulty-service.js';
+import type { CrashPoint } from '../support/faulty-service.js';
 import { freshPrefix, kafkaForTests, needsKafka } from '../support/kafka.js';
 import { step } from '../support/load-scenario.js';
-import { programOf, startService, temporaryDirectory, until, type Service } from '../support/service.js';
+import {
+  FAULTY_SERVICE,
+  programOf,
+  startService,
+  temporaryDirectory,
+  until,
+  type Service,
+} from '../support/service.js';
 
 const KEYS = 900;
 /** Of a state, at least: all of an event are more than any log takes at once. */

@@ -6,9 +6,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { noJail } from '../hostile/escape-world.js';
 import { Api, success } from '../support/api.js';
 import { totals } from '../support/csharp.js';
-import { FAULTY_SERVICE, type CrashPoint } from '../support/faulty-service.js';
+import type { CrashPoint } from '../support/faulty-service.js';
 import { step } from '../support/load-scenario.js';
-import { AS_ADMIN, programOf, startService, temporaryDirectory, until, type Service } from '../support/service.js';
+import {
+  FAULTY_SERVICE,
+  AS_ADMIN,
+  programOf,
+  startService,
+  temporaryDirectory,
+  until,
+  type Service,
+} from '../support/service.js';
 
 const EVENTS = 4000;
 const BATCH = 250;

@@ -6,9 +6,16 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Api, success, type Notification } from '../support/api.js';
 import { totals } from '../support/csharp.js';
-import { FAULTY_SERVICE, type CrashPoint } from '../support/faulty-service.js';
+import type { CrashPoint } from '../support/faulty-service.js';
 import { step } from '../support/load-scenario.js';
-import { programOf, startService, temporaryDirectory, until, type Service } from '../support/service.js';
+import {
+  FAULTY_SERVICE,
+  programOf,
+  startService,
+  temporaryDirectory,
+  until,
+  type Service,
+} from '../support/service.js';
 
 /** More than go in a produce, so that a swap can be cut off. */
 const KEYS = 1500;

@@ -6,8 +6,15 @@ import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { Api, newTenant, problem, success } from '../support/api.js';
 import { reducerOf } from '../support/checker-model.js';
-import { FAULTY_SERVICE, type CrashPoint } from '../support/faulty-service.js';
-import { ADMIN_KEY, programOf, startService, temporaryDirectory, type Service } from '../support/service.js';
+import type { CrashPoint } from '../support/faulty-service.js';
+import {
+  FAULTY_SERVICE,
+  ADMIN_KEY,
+  programOf,
+  startService,
+  temporaryDirectory,
+  type Service,
+} from '../support/service.js';
 import { CLOUD_EVENTS, digestOf, exported, importLines } from '../support/transfer.js';
 
 const EVENTS = 3_000;

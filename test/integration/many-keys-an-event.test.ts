@@ -1,8 +1,8 @@
 // Invariant 21: a projection of which each append changes thousands of keys leaves the event loop to the others.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AS_ADMIN, startService, until } from '../support/service.js';
-import { WATCHED_SERVICE, type Held } from '../support/watched-service.js';
+import { WATCHED_SERVICE, AS_ADMIN, startService, until } from '../support/service.js';
+import type { Held } from '../support/watched-service.js';
 
 /** Events of an append, each with a key of its own in every class of the projection. */
 const KEYS = 1000;

@@ -20,9 +20,17 @@ import { LANES, reducerOf, type Chain } from '../support/checker-model.js';
 import { MASTER_KEY } from '../support/peers.js';
 import { childrenOf, commandLineOf } from '../support/load-world.js';
 import { notificationOf } from '../support/load-followers.js';
-import { AS_ADMIN, API_KEY, startService, temporaryDirectory, until, type Service } from '../support/service.js';
+import {
+  WATCHED_SERVICE,
+  AS_ADMIN,
+  API_KEY,
+  startService,
+  temporaryDirectory,
+  until,
+  type Service,
+} from '../support/service.js';
 import { storedName } from '../support/stored-name.js';
-import { WATCHED_SERVICE, type Held } from '../support/watched-service.js';
+import type { Held } from '../support/watched-service.js';
 import { SoakLoad } from './soak-load.js';
 import { LoadTenant } from './soak-tenant.js';
 

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
 import type { Log } from '../../src/log/log.js';
-import { FAULTY_SERVICE, type CrashPoint } from './faulty-service.js';
+import type { CrashPoint } from './faulty-service.js';
 import { freshPrefix } from './kafka.js';
 import { endedWithin, type Stage } from './load-world.js';
-import { programOf, startService, until, type Service } from './service.js';
+import { FAULTY_SERVICE, programOf, startService, until, type Service } from './service.js';
 import { MASTER_KEY } from './peers.js';
 
 export interface ClusterOptions {

@@ -216,7 +216,4 @@ async function serve(): Promise<void> {
   process.stdout.write(`Statefold listens on ${service.url}\n`);
 }
 
-/** The compiled entry, for whoever starts it. */
-export const FAULTY_SERVICE = fileURLToPath(import.meta.url);
-
-if (process.argv[1] === FAULTY_SERVICE) await serve();
+if (process.argv[1] === fileURLToPath(import.meta.url)) await serve();

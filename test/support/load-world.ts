@@ -5,8 +5,8 @@ import type { TestContext } from 'node:test';
 import { within } from '../../src/core/within.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { Log } from '../../src/log/log.js';
-import { FAULTY_SERVICE, type CrashPoint } from './faulty-service.js';
-import { programOf, startService, until, type Service } from './service.js';
+import type { CrashPoint } from './faulty-service.js';
+import { FAULTY_SERVICE, programOf, startService, until, type Service } from './service.js';
 
 /** Where clients find the service, whichever process that is at the moment. */
 export interface Served {

@@ -3,8 +3,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { basename, dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { STORE_FORMAT } from '../../src/store/local-store.js';
-import { FAULTY_SERVICE } from './faulty-service.js';
-import { ROOT, programOf } from './service.js';
+import { FAULTY_SERVICE, ROOT, programOf } from './service.js';
 
 /** A build of this tree as a later version would be: its local store and its snapshots are of the next format. Gives its program. */
 export function newerBuild(t: Pick<TestContext, 'after'>): string {

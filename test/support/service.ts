@@ -19,6 +19,9 @@ function findRoot(from: string): string {
 
 /** What `npm start` runs, as compiled beside the test. */
 export const PROGRAM = join(BUILT, 'src', 'main.js');
+/** Programs of tests, named here: who starts one needs nothing of what it is made of, which is the whole service. */
+export const FAULTY_SERVICE = join(BUILT, 'test', 'support', 'faulty-service.js');
+export const WATCHED_SERVICE = join(BUILT, 'test', 'support', 'watched-service.js');
 /** `npm test` builds the programs as they are shipped (scripts/bundle.mjs) and names their folder. */
 const SHIPPED = process.env['STATEFOLD_TEST_PROGRAMS'];
 
