@@ -35,7 +35,11 @@ export class LeftoverRows {
     this.#isWanted = true;
     this.#wake.abort();
     if (this.#closing.signal.aborted) return;
-    this.#looking ??= this.#run().finally(() => (this.#looking = undefined));
+    this.#looking ??= this.#run().finally(() => {
+      this.#looking = undefined;
+      // Asked for between the last look and here.
+      if (this.#isWanted) this.look();
+    });
   }
 
   async close(): Promise<void> {
