@@ -1,6 +1,6 @@
 import { isRefused } from '@statefold/client';
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link, Route, Router, Switch, useLocation } from 'wouter-preact';
 import { decoded, useWrittenPath, useWrittenSearch } from './address';
 import { hasDrafts } from './drafts';
@@ -27,7 +27,7 @@ import { WebhookPage } from './pages/webhook';
 import { WebhooksPage } from './pages/webhooks';
 import { forgetKey, keptKey, SessionContext, signIn, type Scope, type Session } from './session';
 import { applyTheme, chosenTheme, nextTheme } from './theme';
-import { Confirm } from './ui/dialogs';
+import { Confirm, SecretsContext, ShownOnce, type Secret } from './ui/dialogs';
 import { NoticeList } from './ui/notices';
 import { Palette, type Deed } from './ui/palette';
 import { Empty, Failure, Loading, Page } from './ui/parts';
@@ -162,6 +162,8 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
   const leave = (): void => (drafts.size > 0 ? setLeaving(true) : onLeave());
   const [notices, setNotices] = useState<readonly Notice[]>([]);
   const told = useMemo(() => ({ tell: (one: Notice) => setNotices((before) => [...before, one]) }), []);
+  const [secrets, setSecrets] = useState<readonly Secret[]>([]);
+  const keepSecret = useCallback((one: Secret) => setSecrets((before) => [...before, one]), []);
   const turn = (): void => {
     const next = nextTheme(theme);
     applyTheme(next);
@@ -220,29 +222,34 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
             notices={notices}
             onClose={(one) => setNotices((before) => before.filter((other) => other !== one))}
           />
-          <Guarded key={path}>
-            <Switch>
-              {all.flatMap((place) => {
-                const { path: at, page: All, ones = {} } = place;
-                const guarded = (page: JSX.Element): JSX.Element =>
-                  isOpen(place, session) ? page : <Closed place={place} session={session} />;
-                return [
-                  <Route key={at} path={at}>
-                    {guarded(<All />)}
-                  </Route>,
-                  ...Object.entries(ones).map(([of, One]) => (
-                    <Route key={`${of} one`} path={`${of}/:id`}>
-                      {({ id }) => guarded(<One key={id} id={decoded(id)} />)}
-                    </Route>
-                  )),
-                ];
-              })}
-              <Route>
-                <Missing kind={session.kind} path={path} />
-              </Route>
-            </Switch>
-          </Guarded>
+          <SecretsContext.Provider value={keepSecret}>
+            <Guarded key={path}>
+              <Switch>
+                {all.flatMap((place) => {
+                  const { path: at, page: All, ones = {} } = place;
+                  const guarded = (page: JSX.Element): JSX.Element =>
+                    isOpen(place, session) ? page : <Closed place={place} session={session} />;
+                  return [
+                    <Route key={at} path={at}>
+                      {guarded(<All />)}
+                    </Route>,
+                    ...Object.entries(ones).map(([of, One]) => (
+                      <Route key={`${of} one`} path={`${of}/:id`}>
+                        {({ id }) => guarded(<One key={id} id={decoded(id)} />)}
+                      </Route>
+                    )),
+                  ];
+                })}
+                <Route>
+                  <Missing kind={session.kind} path={path} />
+                </Route>
+              </Switch>
+            </Guarded>
+          </SecretsContext.Provider>
         </main>
+        {secrets[0] !== undefined && (
+          <ShownOnce key={secrets[0].value} {...secrets[0]} onClose={() => setSecrets((before) => before.slice(1))} />
+        )}
         {hasPalette && (
           <Palette
             deeds={deeds}

@@ -316,8 +316,8 @@ test('deeds of the console', { skip: needsChromium || noJail }, async (t) => {
       apiKey: string;
       keyId: string;
     }>();
-    // Statements are refused until the read store is there.
-    const page = await opened(t, browser, service, { key: made.apiKey, path: '/console/code', refusals: [503] });
+    // Statements are refused until the read store is there, and while those of pages that were left are being ended.
+    const page = await opened(t, browser, service, { key: made.apiKey, path: '/console/code', refusals: [429, 503] });
     const label = 'Code of Customers.cs';
     const signIn = async (by: string): Promise<void> => {
       await page.getByLabel('Key of a tenant').fill(by);

@@ -30,6 +30,12 @@ test('the first steps in the console', { skip: needsChromium }, async (t) => {
     await done('Append an event').waitFor();
     await page.getByRole('row', { name: /^Opened account 1/ }).waitFor();
     await assertAccessible(page);
+    await page.setViewportSize({ width: 380, height: 800 });
+    const over = await page
+      .getByRole('main')
+      .evaluate((main: { scrollWidth: number; clientWidth: number }) => main.scrollWidth - main.clientWidth);
+    assert.equal(over, 0);
+    await page.setViewportSize({ width: 1280, height: 800 });
     await api.deployReducer({ 'Tally.cs': tally('account') });
     await done('Upload a reducer').waitFor();
     await steps.getByRole('link', { name: 'Feed' }).click();

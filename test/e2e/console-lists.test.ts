@@ -4,8 +4,8 @@ import test from 'node:test';
 import { Api, newTenant, success } from '../support/api.js';
 import { needsChromium, openChromium, type Page } from '../support/chromium.js';
 import { assertAccessible, opened } from '../support/console.js';
-import { totals } from '../support/csharp.js';
-import { startService, until } from '../support/service.js';
+import { tally, totals } from '../support/csharp.js';
+import { AS_ADMIN, startService, until } from '../support/service.js';
 
 /** A state of 100,000 letters under each key. */
 const LARGE = `namespace Tests;
@@ -136,6 +136,42 @@ test('lists of the console', { skip: needsChromium }, async (t) => {
     await page.getByRole('button', { name: 'Show all' }).click();
     await page.waitForURL(/audit$/);
     assert.equal(await focused(page), 'Show');
+  });
+
+  await t.test('what stopped is marked where it is listed, and a quota that is used up looks so', async (t) => {
+    const key = await newTenant(service, { name: 'Stopped' });
+    const api = new Api(service, key);
+    const { tenantId } = await api.read<{ tenantId: string }>('/auth/whoami');
+    success(
+      await service.request('PATCH', `/admin/tenants/${tenantId}`, {
+        ...AS_ADMIN,
+        body: { quotas: { projections: 1, reducers: 200 } },
+      }),
+      200,
+    );
+    await api.append('trip-1', 'Added', { key: 'k', n: 5 });
+    await api.append('trip-1', 'Boom', { key: 'k', n: 5 });
+    await api.append('trip-2', 'Added', { key: 'l', n: 5 });
+    const projectionId = await api.deployProjection({ 'Totals.cs': totals() });
+    await api.deployReducer({ 'Tally.cs': tally('trip') });
+    const page = await opened(t, browser, service, { key, path: '/console/aggregates' });
+    await page.getByRole('row', { name: /^trip-1 trip 2 stopped/ }).waitFor();
+    await page.getByRole('row', { name: /^trip-2 trip 1/ }).waitFor();
+    await assertAccessible(page);
+    await page.goto(`${service.url}/console/projections`);
+    await page
+      .getByRole('row', { name: /Totals live/ })
+      .locator('.badge.bad')
+      .getByText('1', { exact: true })
+      .waitFor();
+    await page.goto(`${service.url}/console/projections/${projectionId}`);
+    await page.getByRole('row', { name: /^k stopped \{"total":5\}/ }).click();
+    await page.getByText(/^It stopped at an event: .*boom at 2/).waitFor();
+    await page.goto(`${service.url}/console`);
+    const usage = page.getByRole('region', { name: 'Usage' }).getByRole('listitem');
+    await usage.filter({ hasText: 'Projections' }).getByText('100 %').waitFor();
+    assert.equal(await usage.filter({ hasText: 'Reducers' }).locator('.badge').count(), 0);
+    await assertAccessible(page);
   });
 
   await t.test('on a narrow screen what a row opens is in sight, and Close brings the row back', async (t) => {

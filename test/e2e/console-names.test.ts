@@ -16,7 +16,8 @@ const overflowing = (page: Page): Promise<string[]> =>
     return [...main.querySelectorAll('*')]
       .filter((one) => !isInside(one) && one.getBoundingClientRect().right > edge && one.getBoundingClientRect().height > 0)
       .map((one) => one.outerHTML.slice(0, 80))
-      .concat(document.documentElement.scrollWidth > innerWidth ? ['the page'] : []);
+      .concat(document.documentElement.scrollWidth > innerWidth ? ['the page'] : [])
+      .concat(main.scrollWidth > main.clientWidth ? ['the content'] : []);
   })()`);
 
 test('names in the console', { skip: needsChromium }, async (t) => {

@@ -110,14 +110,33 @@ test('the console runs webhooks', { skip: needsChromium }, async (t) => {
 
 test('the console makes and revokes keys of a tenant', { skip: needsChromium }, async (t) => {
   const service = await startService(t, { readStore: true });
-  const page = await opened(t, await openChromium(t), service, { key: ADMIN_KEY, path: '/console?tenant=default' });
+  const page = await opened(t, await openChromium(t), service, { key: ADMIN_KEY, path: '/console/audit' });
+  await page.getByRole('link', { name: 'Tenants' }).click();
+  await page
+    .getByRole('row', { name: /default/ })
+    .first()
+    .click();
   await page.getByRole('button', { name: 'New key' }).click();
   await page.getByLabel('Name of the key').fill('reader');
   for (const scope of ['append', 'deploy', 'erase', 'sql', 'webhooks', 'audit']) await page.getByLabel(scope).uncheck();
   await assertAccessible(page);
   await page.getByRole('button', { name: 'Create' }).click();
-  const apiKey = (await page.getByRole('dialog', { name: 'The new key' }).locator('pre').innerText()).trim();
+  const shown = page.getByRole('dialog', { name: 'The new key' }).locator('pre');
+  const apiKey = (await shown.innerText()).trim();
+  // All of it is in sight, and stays so on the page that Back leads to.
+  for (const width of [380, 1280]) {
+    await page.setViewportSize({ width, height: 800 });
+    assert.ok(
+      await shown.evaluate((box: { scrollWidth: number; clientWidth: number }) => box.scrollWidth <= box.clientWidth),
+    );
+  }
+  await page.goBack();
+  await page.getByRole('heading', { name: 'Audit log', level: 1, includeHidden: true }).waitFor();
+  assert.equal((await shown.innerText()).trim(), apiKey);
   await page.getByRole('button', { name: 'I have kept it' }).click();
+  await page.goForward();
+  await page.getByRole('button', { name: 'New key' }).waitFor();
+  assert.equal(await page.getByRole('dialog').count(), 0);
   const who = (): Promise<Response> => fetch(`${service.url}/auth/whoami`, { headers: { 'x-api-key': apiKey } });
   const known = (await (await who()).json()) as { scopes: string[]; keyName: string };
   assert.deepEqual([known.keyName, known.scopes], ['reader', ['read']]);

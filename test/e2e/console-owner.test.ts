@@ -42,6 +42,8 @@ test('the console in the hands of an owner', { skip: needsChromium }, async (t) 
       .getByText(/^\d+ of 7$/)
       .waitFor();
     await assertAccessible(page);
+    // It would ask on while the tenant is suspended.
+    await page.context().close();
   });
 
   await t.test('it is renamed, gets quotas and loses them, is suspended and resumed', async () => {

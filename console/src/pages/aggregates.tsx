@@ -1,19 +1,36 @@
+import type { StatefoldClient } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link, useLocation, useSearchParams } from 'wouter-preact';
-import { aggregateTypesOf } from '../aggregate-types';
+import { aggregateTypesOf, type AggregateType } from '../aggregate-types';
 import { useLoad } from '../load';
 import { isRefreshed, usePages, useRefreshed } from '../pages-of';
 import { useSession } from '../session';
-import { Empty, Loading, Outdated, Page, Time } from '../ui/parts';
+import { Badge, Empty, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Name } from '../ui/name';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
 
 const PAGE = 500;
 const EVERY_MS = 5_000;
+/** As many aggregates of a type are marked that stopped. */
+const STOPPED = 500;
 /** Types with a button of their own, the largest first. */
 const CHIPS = 12;
+
+/** Ids of aggregates that stand at an event which the code threw at. @throws ClientError */
+async function stoppedOf(
+  client: StatefoldClient,
+  types: readonly AggregateType[],
+  signal: AbortSignal,
+): Promise<ReadonlySet<string>> {
+  const lists = await Promise.all(
+    types.map(({ aggregateType: type }) =>
+      client.request('listAggregateFaults', { path: { type }, query: { limit: STOPPED }, signal }),
+    ),
+  );
+  return new Set(lists.flatMap(({ faults }) => faults.map(({ aggregateId }) => aggregateId)));
+}
 
 export function AggregatesPage(): JSX.Element {
   const { client } = useSession();
@@ -35,6 +52,14 @@ export function AggregatesPage(): JSX.Element {
     [client, type],
   );
   useRefreshed(list, EVERY_MS);
+  const folded = (type === undefined ? chips : bySize.filter(({ aggregateType }) => aggregateType === type)).filter(
+    ({ reducerId }) => reducerId !== undefined,
+  );
+  const stopped = useLoad(
+    (signal) => stoppedOf(client, folded, signal),
+    [client, folded.map(({ aggregateType }) => aggregateType).join('\n')],
+    EVERY_MS,
+  );
   const [told, setTold] = useState<string>();
   const open = (aggregateId: string): void => {
     const isStep = aggregateId === '.' || aggregateId === '..';
@@ -67,7 +92,7 @@ export function AggregatesPage(): JSX.Element {
         <button type="button" aria-pressed={type === undefined} onClick={() => setSearch({})}>
           All
         </button>
-        {chips.map(({ aggregateType, aggregates, eventsPerSecond = 0 }) => (
+        {chips.map(({ aggregateType, aggregates, eventsPerSecond = 0, faulted }) => (
           <button
             key={aggregateType}
             type="button"
@@ -75,6 +100,7 @@ export function AggregatesPage(): JSX.Element {
             onClick={() => setSearch({ type: aggregateType })}
           >
             <span class="cut">{aggregateType}</span>
+            {faulted !== undefined && <Badge kind="bad">halted</Badge>}
             <span class="faint">
               {count(aggregates)}
               {eventsPerSecond > 0 && ` · ${count(eventsPerSecond)} events/s`}
@@ -105,7 +131,7 @@ export function AggregatesPage(): JSX.Element {
         <Rows
           count={list.items.length}
           label="Aggregates"
-          columns="minmax(12rem, 3fr) minmax(6rem, 1fr) 6rem 12rem"
+          columns="minmax(12rem, 3fr) minmax(6rem, 1fr) 9rem 12rem"
           heads={['Aggregate', 'Type', 'Version', 'Last event']}
           onEnd={list.more}
           onSelect={(index) => open(list.items[index]?.aggregateId ?? '')}
@@ -118,7 +144,10 @@ export function AggregatesPage(): JSX.Element {
                   <Name of={one?.aggregateId} />
                 </Link>,
                 one?.aggregateType,
-                <span class="number">{count(one?.version ?? 0)}</span>,
+                <>
+                  <span class="number">{count(one?.version ?? 0)}</span>{' '}
+                  {one !== undefined && stopped.value?.has(one.aggregateId) && <Badge kind="bad">stopped</Badge>}
+                </>,
                 one && <Time at={one.lastModified} />,
               ],
             };

@@ -9,7 +9,7 @@ import { useSession } from '../session';
 import { Detail } from '../ui/detail';
 import { Json } from '../ui/json';
 import { Name } from '../ui/name';
-import { Empty, Loading, Outdated, Time } from '../ui/parts';
+import { Badge, Empty, Loading, Outdated, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { bytes, count, jsonBytes, shortJson } from '../words';
 import { historyBytes, KeyHistory } from './key-history';
@@ -100,7 +100,9 @@ export function KeyStates({ of: one }: { readonly of: Projection }): JSX.Element
                 cells: [
                   <KeyName of={state?.key} />,
                   ...(hasClasses ? [state?.className] : []),
-                  <code>{shortJson(state?.state)}</code>,
+                  <>
+                    {state?.fault && <Badge kind="bad">stopped</Badge>} <code>{shortJson(state?.state)}</code>
+                  </>,
                   <span class="number">{state?.sequence}</span>,
                   state && <Time at={state.lastModified} />,
                 ],
@@ -161,6 +163,9 @@ function Chosen({
           <Outdated of={of} />
           {state === undefined && error === undefined && <Loading />}
         </>
+      )}
+      {state?.fault && (
+        <p class="failure">It stopped at an event: {state.fault.message}. The state is as it was before that event.</p>
       )}
       {state !== undefined && <Json value={state.state} label="State of the key" />}
       {state !== undefined && (

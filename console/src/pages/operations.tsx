@@ -120,14 +120,27 @@ function Shown({ activity, onChanged }: { readonly activity: Activity; readonly 
   );
 }
 
+/** What follows from a part that is down, and where to look. */
+const DOWN: Readonly<Record<string, string>> = {
+  log: 'the log of events does not answer. Appends are refused until it does.',
+  readStore: 'ClickHouse does not answer. SQL is refused until it does; nothing is lost, rows come later.',
+  codeHost:
+    'code of tenants is not run, since this machine can’t shut it in. The log of the process says what it lacks.',
+};
+
 /** What works less well than it should, in words, with what to look at. */
 export function troublesOf({ checks, figures }: Pick<Activity, 'checks' | 'figures'>): readonly string[] {
   const of = (name: string): number => figures[name] ?? 0;
   const down = Object.entries(checks).filter(([, check]) => check === 'down');
   return [
-    ...down.map(([name]) => `${name} is down.`),
+    ...down.map(([name]) => `${name} is down: ${DOWN[name] ?? 'the log of the process says why.'}`),
     ...(of('log_topics_short_of_copies') > 0
-      ? [`${plural(of('log_topics_short_of_copies'), 'topic has', 'topics have')} fewer copies than wanted.`]
+      ? [
+          `${plural(of('log_topics_short_of_copies'), 'topic has', 'topics have')} fewer copies than wanted: the loss of a broker may lose records, and \`statefold topics raise\` adds copies.`,
+        ]
+      : []),
+    ...(of('read_store_behind_tenants') > 0 && checks['readStore'] === 'down'
+      ? [`Rows of ${plural(of('read_store_behind_tenants'), 'tenant')} wait for the read store.`]
       : []),
     ...(of('read_store_refused_tenants') > 0
       ? [`The read store refuses the rows of ${plural(of('read_store_refused_tenants'), 'tenant')}.`]
@@ -168,6 +181,7 @@ function State({ activity }: { readonly activity: Activity }): JSX.Element {
         <span class="faint">
           {roles.join(', ')}; {plural(figures['active_tenants'] ?? 0, 'active tenant')};{' '}
           {plural(figures['runners'] ?? 0, 'runner')} with {bytes(figures['runners_resident_bytes'] ?? 0)}
+          {activity.checks['replication'] === 'up' && '; no topic is known to have fewer copies than wanted'}
         </span>
       </p>
       {troubles.length > 0 && (
@@ -210,22 +224,24 @@ function Now({ sample }: { readonly sample: Sample }): JSX.Element {
   );
 }
 
-const lines = (
-  samples: readonly Sample[],
-  series: readonly { readonly name: string; readonly of: (sample: Sample) => number | undefined }[],
-): ChartData => ({
+interface Line {
+  readonly name: string;
+  readonly of: (sample: Sample) => number | undefined;
+}
+
+const lines = (samples: readonly Sample[], series: readonly Line[]): ChartData => ({
   kind: 'time',
   fromZero: true,
   x: samples.map(({ at }) => Date.parse(at) / 1000),
   series: series.map(({ name, of }) => ({ name, values: samples.map((sample) => of(sample) ?? null) })),
 });
 
-/** Those that had most events folded in the whole time. */
+/** Those that took most in the whole time. */
 function busiest(samples: readonly Sample[]): readonly string[] {
   const sums = new Map<string, number>();
   for (const { tenants } of samples)
-    for (const { tenantId, folded, changes } of tenants)
-      sums.set(tenantId, (sums.get(tenantId) ?? 0) + folded + changes);
+    for (const { tenantId, events, folded, changes } of tenants)
+      sums.set(tenantId, (sums.get(tenantId) ?? 0) + events + folded + changes);
   return [...sums]
     .filter(([, sum]) => sum > 0)
     .sort(([, a], [, b]) => b - a)
@@ -243,6 +259,11 @@ function Charts({
   // The answer is a new object each time, and has a new sample every third time only.
   const charts = useMemo(() => {
     const tenants = busiest(samples);
+    const tenantLines = (figure: 'events' | 'folded' | 'changes'): readonly Line[] =>
+      tenants.map((id) => ({
+        name: names[id] ?? id,
+        of: (sample) => rate(sample.tenants.find(({ tenantId }) => tenantId === id)?.[figure] ?? 0, sample),
+      }));
     return [
       {
         title: 'Requests and events a second',
@@ -263,13 +284,18 @@ function Charts({
         data: lines(samples, [{ name: 'commits', of: ({ lagCommits }) => lagCommits }]),
       },
       {
+        title: 'Events appended a second, by tenant',
+        data: lines(samples, [{ name: 'all', of: (sample) => rate(sample.events, sample) }, ...tenantLines('events')]),
+      },
+      {
         title: 'Events folded a second, by tenant',
+        data: lines(samples, [{ name: 'all', of: (sample) => rate(sample.folded, sample) }, ...tenantLines('folded')]),
+      },
+      {
+        title: 'Changes of projections a second, by tenant',
         data: lines(samples, [
-          { name: 'all', of: (sample) => rate(sample.folded, sample) },
-          ...tenants.map((id) => ({
-            name: names[id] ?? id,
-            of: (sample: Sample) => rate(sample.tenants.find(({ tenantId }) => tenantId === id)?.folded ?? 0, sample),
-          })),
+          { name: 'all', of: (sample) => rate(sample.changes, sample) },
+          ...tenantLines('changes'),
         ]),
       },
       {

@@ -23,6 +23,9 @@ export function Status({ of }: { readonly of: Projection }): JSX.Element {
   return <Badge kind={of.status === 'compiled' ? 'good' : 'busy'}>{of.status}</Badge>;
 }
 
+const FaultCount = ({ of }: { readonly of: number }): JSX.Element =>
+  of === 0 ? <span class="number">0</span> : <Badge kind="bad">{count(of)}</Badge>;
+
 export function ProjectionsPage(): JSX.Element {
   const { client } = useSession();
   const [, go] = useLocation();
@@ -72,7 +75,7 @@ export function ProjectionsPage(): JSX.Element {
                 ),
                 <span class="number">{one.eventsPerSecond !== undefined && count(one.eventsPerSecond)}</span>,
                 <span class="number">{one.live?.revision ?? one.revision}</span>,
-                <span class="number">{count(one.faultCount ?? 0)}</span>,
+                <FaultCount of={one.faultCount ?? 0} />,
                 <Time at={one.createdAt} />,
               ],
             };

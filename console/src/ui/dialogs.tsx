@@ -1,5 +1,5 @@
-import type { ComponentChildren, JSX } from 'preact';
-import { useCallback, useContext, useMemo, useRef, useState } from 'preact/hooks';
+import { createContext, type ComponentChildren, type JSX } from 'preact';
+import { useCallback, useContext, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { HoldContext, useDeeds } from '../deed';
 import { useShown } from '../shown';
 import { useModal } from './modal';
@@ -117,29 +117,45 @@ function ConfirmForm({ deed, typed, onClose, run, children }: Asked): JSX.Elemen
   );
 }
 
-/** A secret or a key as the service tells it once: it is nowhere to be read again. */
-export const ShownOnce = ({
-  title,
-  value,
-  onClose,
-  notice,
-  children,
-}: {
+/** A secret or a key as the service tells it once. */
+export interface Secret {
   readonly title: string;
   readonly value: string;
-  readonly onClose: () => void;
   /** What went wrong beside it. */
   readonly notice?: ComponentChildren;
   readonly children?: ComponentChildren;
-}): JSX.Element => (
-  <Dialog title={title} stays onClose={onClose}>
-    {notice}
-    <p>{children} It is shown this once: keep it where your secrets are.</p>
-    <Command text={value} />
-    <div class="buttons">
-      <button type="button" class="primary" onClick={onClose}>
-        I have kept it
-      </button>
-    </div>
-  </Dialog>
-);
+}
+
+/** Takes a secret whose page was left before anybody said that it is kept. */
+export const SecretsContext = createContext<((secret: Secret) => void) | undefined>(undefined);
+
+/** It is nowhere to be read again: it stays until somebody has kept it, whatever page Back leads to. */
+export function ShownOnce({ onClose, ...secret }: Secret & { readonly onClose: () => void }): JSX.Element {
+  const { title, value, notice, children } = secret;
+  const isKept = useRef(false);
+  const hand = useContext(SecretsContext);
+  useLayoutEffect(() => {
+    const ask = (event: BeforeUnloadEvent): void => event.preventDefault();
+    addEventListener('beforeunload', ask);
+    return () => {
+      removeEventListener('beforeunload', ask);
+      if (!isKept.current) hand?.(secret);
+    };
+  }, []);
+  const close = (): void => {
+    isKept.current = true;
+    onClose();
+  };
+  return (
+    <Dialog title={title} stays onClose={onClose}>
+      {notice}
+      <p>{children} It is shown this once: keep it where your secrets are.</p>
+      <Command text={value} />
+      <div class="buttons">
+        <button type="button" class="primary" onClick={close}>
+          I have kept it
+        </button>
+      </div>
+    </Dialog>
+  );
+}
