@@ -179,7 +179,7 @@ export class ProjectionBuilds {
     };
   }
 
-  /** Drops a build; its states too unless the revision went live, or those that it took over are kept again. */
+  /** Drops a build; its states too unless the revision went live, or those that it took over are kept again, which have nothing of what was erased. */
   forget(projectionId: string, revision?: number): void {
     const one = this.#builds.get(projectionId);
     if (one === undefined || (revision !== undefined && one.progress.revision !== revision)) return;
@@ -188,9 +188,10 @@ export class ProjectionBuilds {
     this.#builds.delete(projectionId);
     this.#options.tables.setBuild(projectionId, undefined);
     const live = this.#options.tables.liveProjection(projectionId);
-    const { revision: number, adopted, position } = one.progress;
+    const { revision: number, adopted, position, erased } = one.progress;
     if (live?.revision === number) return;
-    if (adopted !== undefined) this.#options.tables.kept.giveBack(projectionId, adopted, number, position);
+    if (adopted !== undefined && erased !== true)
+      this.#options.tables.kept.giveBack(projectionId, adopted, number, position);
     else this.#options.tables.dropRevision(projectionId, number);
   }
 

@@ -289,8 +289,8 @@ export class FollowingSwap extends Swap {
 
 /**
  * The end of a swap, in one moment: the revision is the live one, with `changed` keys other than before. The states of the one before are kept, up to `most`
- * revisions of them; not those that a rebuild came to replace, nor those that a build from the start would not come to: of a
- * revision that was halted, say, for which `most` is 0.
+ * revisions of them; not those that a rebuild came to replace, nor those that a build from the start would not come to: of
+ * one that has events of erased aggregates, or of one that was halted, for which `most` is 0.
  */
 export function goLive(
   tables: PartitionTables,
@@ -313,7 +313,11 @@ export function goLive(
     position: offset,
   };
   const gone =
-    most === 0 || cause === 'rebuild' || cause === 'revive' || tables.faults.departed(projectionId, before.revision)
+    most === 0 ||
+    cause === 'rebuild' ||
+    cause === 'revive' ||
+    before.erased === true ||
+    tables.faults.departed(projectionId, before.revision)
       ? [kept]
       : tables.kept.keep(projectionId, kept, most);
   for (const one of gone) tables.dropRevision(projectionId, one.revision);

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
+import { goLive } from '../../src/projections/projection-swap.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import { PartitionTables } from '../../src/store/partition-tables.js';
 
@@ -68,4 +69,29 @@ test('states of former revisions are found, taken over and given back, also afte
   tables.dropProjection('p');
   while (tables.drops.removeSome(2)) await written();
   assert.deepEqual([kept(), [...section.range('', '\u{10ffff}')].map(([key]) => key)], [[], ['other']]);
+});
+
+test('states that have events of an erased aggregate are not kept when another revision goes live', (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'statefold-kept-'));
+  const store = new LocalStore({ path, logger: silentLogger });
+  t.after(async () => {
+    await store.close();
+    rmSync(path, { recursive: true });
+  });
+  const tables = new PartitionTables(store.section('t'));
+  const swap = (revision: number): void => {
+    const { projectionId, ...code } = { projectionId: 'p', revision, artefactId: `p-${revision}`, classNames: ['C'] };
+    const before = tables.liveProjection(projectionId);
+    goLive(tables, { projectionId, ...code, cause: 'redeploy' }, before, 10 * revision, 0, 1);
+  };
+  const kept = (): readonly number[] => tables.kept.of('p').map(({ revision }) => revision);
+  swap(1);
+  swap(2);
+  assert.deepEqual(kept(), [1]);
+  tables.markErased();
+  assert.deepEqual(kept(), []);
+  swap(3);
+  assert.deepEqual(kept(), [], 'revision 2 was live when something was erased');
+  swap(4);
+  assert.deepEqual(kept(), [3]);
 });
