@@ -3,7 +3,6 @@ import { finished } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { parseExactly } from '../core/exact-json.js';
-import { assistantServer } from '../mcp/server.js';
 import type { Tool } from '../mcp/tools.js';
 import type { CliIo, ProjectTools } from './io.js';
 import type { CommandContext } from './context.js';
@@ -54,6 +53,7 @@ export function addAssistantCommand(program: Command, { io, server }: CommandCon
       const asked = server();
       const { scopes } = (await asked.tenant('GET', '/auth/whoami')) as { readonly scopes: readonly string[] };
       // What it stands on is large, and no other command needs it.
+      const { assistantServer } = await import('../mcp/server.js');
       const { StdioServerTransport } = await import('@modelcontextprotocol/sdk/server/stdio.js');
       const assistant = assistantServer({
         client: asked.client({ parseJson: parseExactly }),
