@@ -18,7 +18,7 @@ import { PartedInput } from './parted-input.js';
 import { portionsOf, portionsOfInput, PRODUCE, type Portion, type PortionBounds } from './portions.js';
 import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js';
 import type { ProjectionBuilds } from './projection-builds.js';
-import { goLive, TellingSwap } from './projection-swap.js';
+import { FollowingSwap, goLive, TellingSwap } from './projection-swap.js';
 import {
   beforeHalt,
   firstDisagreement,
@@ -536,14 +536,16 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
 
   /** Each state of the revision is notified once, of a redeploy those that differ; then it is the live one. */
   async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
-    const { tables, builds, definitions, code } = this.#options;
+    const { tables, builds, definitions, code, changes } = this.#options;
     const { projectionId, revision } = swap;
     const before = tables.liveProjection(projectionId);
     if (!definitions.projectionExists(projectionId) || (before !== undefined && before.revision >= revision)) {
       builds.forget(projectionId, revision);
       return;
     }
-    await builds.finish(projectionId, swap, offset);
+    const isTold = this.#isTold(offset);
+    if (isTold) builds.forget(projectionId, revision);
+    else await builds.finish(projectionId, swap, offset);
     const others = this.#units.filter((unit) => unit.projectionId !== projectionId);
     this.#units = inUnitOrder([...others, ...unitsOf(projectionId, swap)]);
     const plan = {
@@ -554,7 +556,10 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       slice: this.#options.slice ?? SLICE,
       mustGoOn: () => this.#mustGoOn(),
     };
-    const changed = await new TellingSwap(plan, (values) => this.#writeSwap(values)).run();
+    const made = isTold
+      ? new FollowingSwap(plan, (past) => changes.recordedPast(offset, past))
+      : new TellingSwap(plan, (values) => this.#writeSwap(values));
+    const changed = await made.run();
     this.#storeTold(projectionId, offset);
     const kept =
       before !== undefined && code.isHalted(revisionUnit(projectionId, before.revision))
@@ -567,6 +572,12 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     this.#options.reads.livesChanged();
     builds.forget(projectionId, revision);
     if (before !== undefined) this.#options.code.runner.forget(revisionUnit(projectionId, before.revision));
+  }
+
+  /** Of what was erased since, its code knows nothing: what the swap told holds, and a key of which it told nothing is as it was. */
+  #isTold(offset: number): boolean {
+    const { tables, changes } = this.#options;
+    return tables.hasErasures && changes.lastRecorded() > offset && !changes.isTrimmed(offset);
   }
 
   /** Of a swap that was told before something was erased, other keys are told now than then: what was told holds, for each key. */
