@@ -61,6 +61,9 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
     private readonly HashSet<ITypeParameterSymbol> opened = new(SymbolEqualityComparer.Default);
     private readonly List<(ITypeParameterSymbol Parameter, ITypeSymbol Argument, SyntaxNode Syntax, string Subject)> given = [];
 
+    // A table that an own type holds.
+    private ITypeSymbol? held;
+
     public void Look(IOperation operation)
     {
         if (breaches.Full)
@@ -114,6 +117,7 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
     /// <summary>What an own type overrides by a hash table.</summary>
     public void LookAtType(INamedTypeSymbol type)
     {
+        held ??= inUse.Reached(type, one => HashTables.Is(one) && HashTables.IsRandom(one)) ?? inUse.Reached(type, HashTables.Is);
         foreach (var method in type.GetMembers().OfType<IMethodSymbol>())
         {
             if (method.OverriddenMethod is { } overridden && HashTables.Hides(method.ReturnType, overridden.ReturnType))
@@ -218,15 +222,19 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
         LookAtComparer(call.Arguments, call.Type, call.Syntax);
         if (WritesJson(method))
         {
-            foreach (var value in call.Arguments.Select(argument => Converted(argument.Value)))
+            foreach (var value in call.Arguments.Where(argument => argument.Parameter?.Ordinal == ValueOf(method)).Select(argument => Converted(argument.Value)))
             {
-                if (value.Type is { } type && inUse.Reached(type, HashTables.Is) is { } table)
+                // An object may be anything that the upload has.
+                if (value.Type is { } type && inUse.Reached(type, one => HashTables.Is(one) || (held is not null && one.SpecialType == SpecialType.System_Object)) is { } table)
                 {
-                    Tell(Fate.Leaks, table, call.Syntax, $"{method.ContainingType.Name}.{method.Name}<{type.Name}>");
+                    Tell(Fate.Leaks, HashTables.Is(table) ? table : held!, call.Syntax, $"{method.ContainingType.Name}.{method.Name}<{type.Name}>");
                 }
             }
         }
     }
+
+    /// <summary>The parameter that is written: behind the stream or the writer, where one is given.</summary>
+    private static int ValueOf(IMethodSymbol method) => method.Parameters is [{ Type.Name: "Stream" or "Utf8JsonWriter" or "PipeWriter" }, ..] ? 1 : 0;
 
     private static bool WritesJson(IMethodSymbol method) => FrameworkRules.NameOf(method.ContainingType) switch
     {
@@ -449,7 +457,7 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
             var name when Reducing.Contains(name) => ComparesByDefault(call.Arguments) ? Fate.IsFine : Fate.Leaks,
             // The sum of fractions depends on the order in which they are added.
             var name when Adding.Contains(name) => IsRounded(AddedBy(method)) ? Fate.Leaks : Fate.IsFine,
-            var name when Extremes.Contains(name) => call.Type is { } type && HashTables.IsTotal(type) && ComparesByDefault(call.Arguments) ? Fate.IsFine : Fate.Leaks,
+            var name when Extremes.Contains(name) => call.Type is { } type && HashTables.IsTotal(type) && ComparesByDefault(call.Arguments) ? (HashTables.HasVariants(type) ? Fate.MayTie : Fate.IsFine) : Fate.Leaks,
             var name when Sorting.Contains(name) => OfSorting(call),
             _ => Fate.Leaks,
         };
@@ -479,7 +487,8 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
 
             if (ComparesByDefault(at.Arguments) && KeyOf(at, element) is { } key && HashTables.IsTotal(key))
             {
-                return Fate.IsFine;
+                // No two keys of a table are equal.
+                return HashTables.HasVariants(key) && !HashTables.Is(Converted(call.Arguments[0].Value).Type) ? Fate.MayTie : Fate.IsFine;
             }
         }
 

@@ -34,6 +34,11 @@ internal static class HashTables
     public static bool IsTotal(ITypeSymbol type) =>
         type.SpecialType == SpecialType.System_String || HasFixedHash(type) || (type is INamedTypeSymbol { IsTupleType: true } tuple && tuple.TupleElements.All(element => IsTotal(element.Type)));
 
+    /// <summary>Of these equal ones may be written in different ways: <c>1.0</c> and <c>1.00</c>, one moment by two clocks, the two zeros.</summary>
+    public static bool HasVariants(ITypeSymbol type) =>
+        type is { SpecialType: SpecialType.System_Decimal or SpecialType.System_Single or SpecialType.System_Double or SpecialType.System_DateTime } or { Name: "DateTimeOffset" }
+        || (type is INamedTypeSymbol { TypeArguments: { Length: > 0 } arguments } && arguments.Any(HasVariants));
+
     /// <summary>The type itself, its elements or its type arguments are hash tables.</summary>
     public static bool Mentions(ITypeSymbol? type) => Mentioned(type) is not null;
 

@@ -10,6 +10,8 @@ internal sealed class SideEffects(Compilation compilation)
     // Of what is read in turn: an enumerator, a reader, a generator.
     private static readonly string[] Advancing = ["MoveNext", "Reset", "Next", "Read"];
 
+    private static readonly HashSet<string> Filled = ["destination", "bytes", "chars", "buffer"];
+
     private readonly Dictionary<ISymbol, bool> known = new(SymbolEqualityComparer.Default);
 
     /// <summary>Of a delegate that is passed: unknown ones may have any.</summary>
@@ -29,6 +31,9 @@ internal sealed class SideEffects(Compilation compilation)
         IIncrementOrDecrementOperation { Target: var target } => !IsInside(target, code),
         IEventAssignmentOperation => true,
         IArgumentOperation { Parameter.RefKind: RefKind.Ref or RefKind.Out, Value: var value } => !IsInside(value, code),
+        // What is filled there is an array, or a part of one.
+        IArgumentOperation { Parameter: { Type: IArrayTypeSymbol, Name: var name }, Value: var value } when Filled.Contains(name) => !IsMadeInside(value, code),
+        IConversionOperation { Operand: { Type: IArrayTypeSymbol } array, Type: { Name: "Span" or "Memory" or "ArraySegment" } } => !IsMadeInside(array, code),
         IInvocationOperation { TargetMethod: { MethodKind: MethodKind.DelegateInvoke } } => true,
         IInvocationOperation { TargetMethod: var method } call => Has(method, Mutators.ChangesFirstArgument(method) ? call.Arguments.FirstOrDefault()?.Value : call.Instance, code),
         IMethodReferenceOperation { Method: var method, Instance: var instance } => Has(method, instance, code),

@@ -130,6 +130,10 @@ public sealed class HashOrderRuleTests
         Set + "INote all = new Note(); var n = set.Count(all.Add); ;; interface INote { bool Add(string one); } sealed class Note : INote { string all = \"\"; bool INote.Add(string one) { all += one; return true; } }",
         Set + "INote all = new Note(); var n = set.Count(one => all.Done); ;; interface INote { bool Done { get; } } sealed class Note : INote { int n; public bool Done { get { n++; return true; } } }",
 
+        Set + "var all = new char[9]; var n = set.Count(one => one.AsSpan().TryCopyTo(all));",
+        Set + "var all = new byte[9]; var n = set.Sum(one => System.Text.Encoding.UTF8.GetBytes(one, 0, 1, all, 0));",
+        Set + "var all = new int[] { 0 }; var n = set.Count(one => Interlocked.Increment(ref all[0]) > one.Length);",
+
         // All of the tables.
         "Hashtable all = []; foreach (DictionaryEntry one in all) { }",
         "Hashtable all = []; foreach (var one in all.Keys) { }",
@@ -160,6 +164,8 @@ public sealed class HashOrderRuleTests
         "var text = System.Text.Json.JsonSerializer.Serialize(new Held([])); ;; public sealed record Held(ImmutableHashSet<string> All);",
         "var text = System.Text.Json.JsonSerializer.Serialize((object)new Held([])); ;; public sealed record Held(ImmutableHashSet<string> All);",
         "var text = System.Text.Json.JsonSerializer.SerializeToElement(new Held([]), typeof(Held)); ;; public sealed record Held(ImmutableHashSet<string> All);",
+        "object value = new Held([]); var text = System.Text.Json.JsonSerializer.Serialize(value); ;; public sealed record Held(ImmutableHashSet<string> All);",
+        "var all = new Dictionary<string, object> { [\"a\"] = new Held([]) }; var text = System.Text.Json.JsonSerializer.Serialize(all); ;; public sealed record Held(ImmutableHashSet<string> All);",
         "var text = Json(new Held([])); ;; public sealed record Held(ImmutableHashSet<string> All); static string Json<T>(T value) => System.Text.Json.JsonSerializer.Serialize(value);",
         Set + "var node = System.Text.Json.Nodes.JsonValue.Create(set);",
     ];
@@ -199,6 +205,10 @@ public sealed class HashOrderRuleTests
         "Hashtable all = []; all[\"a\"] = 1; var has = all.ContainsKey(\"a\") && all.Count > 1;",
         "var all = e.DataAs<Held>()!.All; var text = System.Text.Json.JsonSerializer.Serialize(new { Count = all.Count }); ;; public sealed record Held(ImmutableHashSet<string> All);",
         "var all = new Dictionary<string, int> { [\"a\"] = 1 }; foreach (var one in all) { } var keys = string.Join(',', all.Keys); var groups = all.GroupBy(one => one.Value).ToLookup(one => one.Key); foreach (var group in groups) { }",
+        "object value = 1; var text = System.Text.Json.JsonSerializer.Serialize(value);",
+        Set + "var known = new[] { \"a\" }; var n = set.Count(one => Array.IndexOf(known, one) >= 0);",
+        "ImmutableHashSet<decimal> all = [1.0m]; var sorted = all.Order().ToList();",
+        Set + "var n = set.Count(one => { var part = new char[9]; return one.AsSpan().TryCopyTo(part) && part[0] == 'a'; });",
         "var all = new Own(); all.Set(\"a\", 1); ;; sealed class Own : DictionaryBase { public void Set(string key, int value) => InnerHashtable[key] = value; }",
         "var all = Load(new[] { 1 }); ;; static HashSet<string> Load<T>(IEnumerable<T> from) => [.. from.Select(one => one!.ToString()!)];",
     ];
@@ -208,6 +218,8 @@ public sealed class HashOrderRuleTests
     [
         "ImmutableDictionary<Guid, int> all = ImmutableDictionary<Guid, int>.Empty; foreach (var one in all) { }",
         "var all = new ConcurrentDictionary<int, int>().ToArray();",
+        "var all = ImmutableDictionary<string, decimal>.Empty; var most = all.Values.Max();",
+        "var all = ImmutableDictionary<string, DateTimeOffset>.Empty; var sorted = all.Values.Order().ToList();",
         "ConcurrentBag<int> all = []; foreach (var one in all) { }",
         "ImmutableHashSet<Line> all = []; var sorted = all.OrderBy(one => one.Id, StringComparer.Ordinal).ToList();" + Line,
         "var all = ImmutableDictionary<string, Line>.Empty; var sorted = all.Values.OrderBy(one => one.Count).ToList();" + Line,
