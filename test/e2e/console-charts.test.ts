@@ -1,6 +1,7 @@
 // Charts of the console tell the figures that the table beside them has: what they draw is read from their canvas.
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { Api } from '../support/api.js';
 import { needsChromium, openChromium, type Page } from '../support/chromium.js';
 import { assertAccessible, opened, written } from '../support/console.js';
 import { startService, until } from '../support/service.js';
@@ -24,12 +25,13 @@ const WATCH = `
 
 test('charts of the console', { skip: needsChromium }, async (t) => {
   const service = await startService(t, { readStore: true });
-  const page = await opened(t, await openChromium(t), service, { path: '/console/sql', refusals: [429, 503] });
+  await new Api(service).readStoreAccess();
+  const page = await opened(t, await openChromium(t), service);
   await page.addInitScript(WATCH);
   // Whoever looks is elsewhere than the data.
   const debug = await page.context().newCDPSession(page);
   await debug.send('Emulation.setTimezoneOverride', { timezoneId: 'America/New_York' });
-  await page.reload();
+  await page.goto(`${service.url}/console/sql`);
   const labels = (of: Page): Promise<readonly Label[]> => of.evaluate<readonly Label[]>('globalThis.labels.splice(0)');
   const chart = page.getByRole('img', { name: /the table has the values$/ });
   const draw = async (statement: string): Promise<readonly Label[]> => {

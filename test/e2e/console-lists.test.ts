@@ -97,6 +97,19 @@ test('lists of the console', { skip: needsChromium }, async (t) => {
     await link.waitFor();
     await page.getByRole('navigation').getByRole('link', { name: 'Feed' }).click();
     await page.getByRole('heading', { name: 'Feed', level: 1 }).waitFor();
+    // Also where something was chosen there, which the address has.
+    const rows = page.getByRole('table', { name: 'Events, newest first' });
+    await rows.getByRole('row').nth(5).hover();
+    const chosen = rows.getByRole('row', { name: /Made long-0001/ });
+    await until(async () => {
+      await page.mouse.wheel(0, 4_000);
+      return (await chosen.count()) > 0;
+    });
+    await chosen.click();
+    await page.locator('.detail').getByRole('link', { name: 'long-0001' }).click();
+    await page.getByRole('heading', { name: 'long-0001', level: 1 }).waitFor();
+    await page.goBack();
+    await chosen.waitFor();
     await page.getByRole('navigation').getByRole('link', { name: 'Aggregates' }).click();
     await page.getByRole('link', { name: 'long-0000', exact: true }).waitFor();
     assert.equal(await link.count(), 0);

@@ -90,6 +90,10 @@ export function Rows({
       left.current = 0;
     } else onEnd?.();
   }, [count]);
+  useLayoutEffect(() => {
+    // The address may be another one since, by what is chosen.
+    if (left.current === 0 && scroller.current !== null) leavePlace(label, scroller.current.scrollTop);
+  });
   const open = (index: number): void => {
     if (onSelect === undefined) return;
     isOpening.current = true;
