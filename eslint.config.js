@@ -66,6 +66,8 @@ const IMPORTS = {
     'tenancy',
   ],
   webhooks: ['core', 'log', 'catalog', 'feed'],
+  // Users of the server of the read store, as the catalog has them.
+  'sql-accounts': ['core', 'catalog', 'read-store'],
   // What appends are held to, and what it says of those that are stored.
   'event-schemas': ['core', 'catalog', 'aggregates', 'inspection', 'tenancy'],
   http: [
@@ -83,6 +85,7 @@ const IMPORTS = {
     'tenancy',
     'telemetry',
     'webhooks',
+    'sql-accounts',
     ...PORTS,
   ],
   telemetry: ['core', ...PORTS],

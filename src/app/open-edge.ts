@@ -22,6 +22,7 @@ import type { OpenedPeers } from './open-peers.js';
 import { refuseReadStore, type OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
+import type { OpenedSqlAccounts } from './open-sql-accounts.js';
 import { readStoreRebuild } from './read-store-rebuild.js';
 import type { ReplicationWatch } from './watch-replication.js';
 
@@ -36,6 +37,7 @@ export interface EdgeParts {
   readonly notifications: OpenedNotifications;
   readonly deploying: OpenedDeployments;
   readonly endpoints: OpenedEndpoints;
+  readonly accounts: OpenedSqlAccounts;
 }
 
 /** The HTTP interface over all the parts. It answers 503 until it is told to listen. */
@@ -88,6 +90,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       settled: async (tenantId, deadlineMs) => sink?.settled(tenantId, deadlineMs),
       flush: async (tenantId, offset, deadlineMs) => sink?.flush(tenantId, { events: offset }, deadlineMs),
     },
+    sqlAccounts: parts.accounts.sqlAccounts,
     readStoreAccess: access,
     rebuildReadStore: readStoreRebuild({
       ownership,

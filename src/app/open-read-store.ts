@@ -8,6 +8,8 @@ import { launchOfEngine } from '../jail/launch.js';
 import { JailedSql, type JailedLaunch } from '../read-store/embedded/jailed-sql.js';
 import { TenantCopies } from '../read-store/embedded/tenant-copies.js';
 import { ServerSql } from '../read-store/clickhouse/server-sql.js';
+import { ServerAccounts } from '../read-store/clickhouse/server-accounts.js';
+import { noAccounts, type SqlAccounts } from '../read-store/sql-accounts.js';
 import type { TenantSql } from '../read-store/tenant-sql.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import { codeHostOptions, type OpenedCodeHost } from './open-code-host.js';
@@ -39,6 +41,8 @@ export interface OpenedReadStore {
   readonly sink: RebuildableSink | undefined;
   /** For tenants: each reaches its own rows. */
   readonly tenantSql: TenantSql;
+  /** With which tenants' tools connect to the server. */
+  readonly sqlAccounts: SqlAccounts;
   /** How analysts reach it, once its tables are there. @throws StatefoldError UNAVAILABLE while it is away, READ_STORE_DISABLED where there is none */
   readonly access: () => Promise<ClickHouseEndpoint>;
   /** Other processes write rows of their tenants to the same tables. */
@@ -49,6 +53,12 @@ export interface OpenedReadStore {
 const noReadStore = (): StatefoldError =>
   new StatefoldError('READ_STORE_DISABLED', 'this service keeps no read store: READ_STORE is none');
 
+const notOnEmbedded = (): StatefoldError =>
+  new StatefoldError(
+    'SQL_NOT_ISOLATED',
+    'accounts for SQL are users of a ClickHouse server with row policies, which the embedded engine does not have: let a server be the read store (CLICKHOUSE_URL), or ask by POST /sql',
+  );
+
 /** @throws StatefoldError READ_STORE_DISABLED */
 export const refuseReadStore = (): Promise<never> => Promise.reject(noReadStore());
 
@@ -56,6 +66,7 @@ const NONE: OpenedReadStore = {
   readStore: { query: refuseReadStore, ping: () => Promise.resolve(false) },
   sink: undefined,
   tenantSql: { query: refuseReadStore, close: () => Promise.resolve() },
+  sqlAccounts: noAccounts(noReadStore),
   access: refuseReadStore,
   isWrittenByOthers: false,
   start: () => undefined,
@@ -79,24 +90,30 @@ export function openReadStore(
     bytes: settings.sqlMaxBytes,
     memoryBytes: settings.sqlMemoryBytes,
   };
+  const cluster = settings.clickhouseUrl === undefined ? undefined : settings.clickhouseCluster;
   const options: ClickHouseReadStoreOptions = {
     endpoint,
     schemaDirectory,
-    cluster: settings.clickhouseUrl === undefined ? undefined : settings.clickhouseCluster,
+    cluster,
     keptDays: { events: settings.readStoreEventDays, notifications: settings.readStoreNotificationDays },
     logger,
     onRowRejected: metrics.rowRejected,
   };
   const clickHouse = new ClickHouseReadStore(options);
+  const ensureSchema = (): Promise<void> => clickHouse.ensureSchema();
   const idleMs = Math.max(settings.sqlCopyIdleMs, (settings.sqlMaxSeconds + SPARE_SECONDS) * 1000);
-  const copies = new TenantCopies({ endpoint, schemaDirectory, idleMs, ensureSchema: () => clickHouse.ensureSchema() });
+  const copies = new TenantCopies({ endpoint, schemaDirectory, idleMs, ensureSchema });
   // What could not be removed is looked at again.
   const looks = setInterval(() => void copies.removeIdle().catch(() => undefined), idleMs / 4).unref();
   shutdown.add('copies for SQL', () => clearInterval(looks));
   clickHouse.onRemoved((tenantId) => copies.drop(tenantId));
+  const sqlAccounts =
+    settings.clickhouseUrl === undefined
+      ? noAccounts(notOnEmbedded)
+      : new ServerAccounts({ endpoint, ensureSchema, limits, cluster });
   const tenantSql =
     settings.clickhouseUrl !== undefined
-      ? new ServerSql({ endpoint, ensureSchema: () => clickHouse.ensureSchema(), limits, secret: masterKey })
+      ? new ServerSql({ endpoint, ensureSchema, limits, cluster, secret: masterKey })
       : new JailedSql({
           directory: join(settings.dataDirectory, 'clickhouse', 'sql'),
           copies,
@@ -131,7 +148,7 @@ export function openReadStore(
   metrics.watch('read_store_refused_tenants', () => sink.status().refused);
   metrics.watch('read_store_rebuild_failing', () => (sink.rebuildStatus()?.failure === undefined ? 0 : 1));
   return {
-    ...{ readStore, sink, tenantSql, isWrittenByOthers },
+    ...{ readStore, sink, tenantSql, sqlAccounts, isWrittenByOthers },
     access: async () => {
       await sink.ready();
       const reached = endpoint();

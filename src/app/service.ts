@@ -11,6 +11,7 @@ import { openEndpoints } from './open-endpoints.js';
 import { openNotifications } from './open-notifications.js';
 import { openPeers } from './open-peers.js';
 import { openReadStore } from './open-read-store.js';
+import { openSqlAccounts } from './open-sql-accounts.js';
 import { openStorage } from './open-storage.js';
 import { openTracing } from './open-tracing.js';
 import { openTenancy } from './open-tenancy.js';
@@ -52,12 +53,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const code = openCodeHost(ground, catalog.catalog);
     const copy = openReadStore(ground, storage, code, catalog);
     const tenancy = await openTenancy(ground, storage, catalog, code, copy);
+    const accounts = openSqlAccounts(ground, storage, catalog, copy);
     const endpoints = openEndpoints(ground, catalog, tenancy);
     const notifications = await openNotifications(ground, storage, catalog, tenancy, endpoints);
     const deploying = openDeployments(ground, storage, catalog, code, copy, tenancy, endpoints, peers);
     const replication = watchReplication(ground, storage);
     const edge = openEdge(ground, {
-      ...{ storage, replication, catalog, peers, code, copy, tenancy, notifications, deploying, endpoints },
+      ...{ storage, replication, catalog, peers, code, copy, tenancy, notifications, deploying, endpoints, accounts },
     });
 
     const unshown = new UnshownKey(join(settings.dataDirectory, 'first-key'));
@@ -66,6 +68,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     // What only an owner uses is not kept ready elsewhere.
     if (settings.roles.includes('tasks')) {
       copy.start(reachOf(catalog.catalog, storage.ownership, tenancy.tenants, logger, copy.isWrittenByOthers));
+      accounts.start();
       code.start();
     }
     const { activity } = tenancy;

@@ -3,7 +3,7 @@ import type { Quotas } from '../core/quotas.js';
 import type { Scope } from '../core/scopes.js';
 
 /**
- * What the service knows besides events: tenants, keys, artefacts, bindings, projections, schemas of event types, webhook endpoints, secrets. Each is an entity with a
+ * What the service knows besides events: tenants, keys, artefacts, bindings, projections, schemas of event types, webhook endpoints, accounts for SQL, secrets. Each is an entity with a
  * version of its own, kept by the fenced log of `statefold.catalog`; the fold of that log is in memory.
  */
 export interface Entities {
@@ -21,6 +21,8 @@ export interface Entities {
   eventType: EventTypeEntity;
   /** id: endpointId */
   endpoint: EndpointEntity;
+  /** id: accountId */
+  sqlAccount: SqlAccountEntity;
   /** id: a reducer's artefactId, or `<projectionId>@<revision>`; absent while nothing was held against it */
   artefact: ArtefactEntity;
   /** id: `cluster`; no tenant's */
@@ -72,6 +74,20 @@ export interface KeyEntity {
   /** It is in force until then. */
   readonly expiresAt?: string;
   readonly revokedAt?: string;
+}
+/** A user of the read store's server, which sees the tenant's rows. */
+export interface SqlAccountEntity {
+  readonly tenantId: string;
+  /** 16 hex digits. */
+  readonly accountId: string;
+  readonly name?: string;
+  readonly createdAt: string;
+  /** keyId of the key that asked for it. */
+  readonly createdBy: string;
+  /** Hex SHA-256 of its password, which is kept nowhere. */
+  readonly passwordHash: string;
+  /** Its deletion has begun: the server may have it still. */
+  readonly deletedAt?: string;
 }
 export interface ArtefactFields {
   readonly tenantId: string;

@@ -13,6 +13,7 @@ const KINDS: Readonly<Record<EntityKind, true>> = {
   projection: true,
   eventType: true,
   endpoint: true,
+  sqlAccount: true,
   artefact: true,
   cluster: true,
 };

@@ -71,7 +71,10 @@ async function putTenant(
     errors.push({ pointer: '/partitions', message: `must be a whole number from 1 to ${MAX_PARTITIONS}` });
   if (errors.length > 0) throw new StatefoldError('INVALID_REQUEST', 'the tenant has invalid fields', { errors });
   for (;;) {
-    if (catalog.get('tenant', tenantId) === undefined) await removeOrphans(catalog, tenantId);
+    if (catalog.get('tenant', tenantId) === undefined) {
+      requireNoAccounts(catalog, tenantId);
+      await removeOrphans(catalog, tenantId);
+    }
     const exists = catalog.get('tenant', tenantId) !== undefined;
     const replaces = exists ? 0 : catalog.versionOf('tenant', tenantId);
     const tenant: TenantEntity = {
@@ -172,7 +175,7 @@ export async function revokeKey(catalog: Catalog, tenantId: string, keyId: strin
 
 /**
  * Removes the tenant with all that it has. Its keys go first and its own record last, so that a deletion that was cut off is
- * ended by repeating it. `removeData` stops the tenant's tasks and drops its topics and rows; it may be called again.
+ * ended by repeating it. `removeData` drops the tenant's accounts for SQL, stops its tasks and drops its topics and rows; it may be called again.
  * @throws StatefoldError NOT_FOUND | UNAVAILABLE
  */
 export async function deleteTenant(
@@ -188,7 +191,7 @@ export async function deleteTenant(
   await removeAll(catalog, 'tenant', tenantId);
 }
 
-/** All that a tenant owns in the catalog but its keys. */
+/** All that a tenant owns in the catalog but its keys, and accounts for SQL, which stay until the server has them no more. */
 const OWNED = ['binding', 'projection', 'eventType', 'endpoint', 'reducer', 'artefact'] as const;
 
 async function removeArtefacts(catalog: Catalog, tenantId: string): Promise<void> {
@@ -212,6 +215,15 @@ async function removeOrphans(catalog: Catalog, tenantId: string): Promise<void> 
     await catalog.delete(kind, id, version).catch((error: unknown) => {
       if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
     });
+}
+
+/** Accounts of a former tenant of the id would read the rows of the new one: they go from the server first, which their keeper sees to. */
+function requireNoAccounts(catalog: Catalog, tenantId: string): void {
+  if (catalog.list('sqlAccount', tenantId).length > 0)
+    throw new StatefoldError(
+      'UNAVAILABLE',
+      `accounts for SQL of a former tenant ${tenantId} are still being dropped on the ClickHouse server; send the request again`,
+    );
 }
 
 async function removeAll(catalog: Catalog, kind: EntityKind, tenantId: string): Promise<void> {

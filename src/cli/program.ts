@@ -6,6 +6,7 @@ import { CliError, CliExit, FAILED, table, type CliIo, type ServeOptions } from 
 import { addProjectCommands } from './project/commands.js';
 import { Server } from './server.js';
 import { addKeyCommands } from './keys.js';
+import { addSqlAccountCommands } from './sql-accounts.js';
 import { addSqlCommands } from './sql-commands.js';
 import { addTenantCommands } from './tenants.js';
 import type { CommandContext } from './context.js';
@@ -84,6 +85,7 @@ export function buildProgram(io: CliIo): Command {
   addTenantCommands(program, context);
   addKeyCommands(program, context);
   addSqlCommands(program, context);
+  addSqlAccountCommands(program, context);
   addProjectCommands(program, context);
   addVerifyCommand(program, context);
   addWebhookCommands(program, context);

@@ -60,6 +60,8 @@ export const AUDITED: Readonly<Record<string, Audited>> = {
   resumeWebhookEndpoint: { action: 'endpoint.resume', names: endpoint },
   resendParkedMessage: { action: 'endpoint.resend', names: [...endpoint, 'messageId'] },
   replayWebhookEndpoint: { action: 'endpoint.replay', names: endpoint, told: ['from', 'to'] },
+  createSqlAccount: { action: 'sql-account.create', made: ['accountId'], told: ['name'] },
+  deleteSqlAccount: { action: 'sql-account.delete', names: ['accountId'] },
   createTenant: { action: 'tenant.create', made: ['tenantId', 'keyId'], told: ['tenantId', 'name', 'partitions'] },
   changeTenant: { action: 'tenant.change', names: ['tenantId'], told: ['name', 'suspended', 'quotas'], ofTenant: true },
   deleteTenant: { action: 'tenant.delete', names: ['tenantId'], ofTenant: true },

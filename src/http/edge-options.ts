@@ -7,6 +7,7 @@ import type { Deployments } from '../deployments/deployments.js';
 import type { EventTypes } from '../event-schemas/event-type-service.js';
 import type { Inspections } from '../inspection/inspections.js';
 import type { TenantSql } from '../read-store/tenant-sql.js';
+import type { TenantAccounts } from '../sql-accounts/tenant-accounts.js';
 import type { AggregateHomes, Tenants } from '../tenancy/tenant.js';
 import type { EndpointOperations } from '../webhooks/endpoint-operations.js';
 import type { Endpoints } from '../webhooks/endpoints.js';
@@ -93,6 +94,7 @@ export interface EdgeOptions {
     readonly settled: (tenantId: string, deadlineMs: number) => Promise<void>;
     readonly flush: (tenantId: string, offset: number, deadlineMs: number) => Promise<void>;
   };
+  readonly sqlAccounts: Pick<TenantAccounts, 'create' | 'list' | 'remove' | 'removeAll'>;
   /** Resolves once its tables are there. @throws StatefoldError UNAVAILABLE while the read store is away */
   readonly readStoreAccess: () => Promise<ReadStoreAccess>;
   /** Drops the rows of a tenant, or all, and starts to fill them in again from the log. */

@@ -20,6 +20,7 @@ import { REDUCERS } from './routes/reducers.js';
 import { REVISIONS } from './routes/revisions.js';
 import { SCHEMA_REGISTRY } from './routes/schema-registry.js';
 import { SQL } from './routes/sql.js';
+import { SQL_ACCOUNTS } from './routes/sql-accounts.js';
 import { STATE_TYPES } from './routes/state-types.js';
 import { SYSTEM } from './routes/system.js';
 import { TICKETS } from './routes/tickets.js';
@@ -47,6 +48,7 @@ export const ENTRIES = [
   ...WEBHOOKS,
   ...WEBHOOK_ENDPOINTS,
   ...SQL,
+  ...SQL_ACCOUNTS,
   ...STATE_TYPES,
   ...SYSTEM,
   ...ADMIN,

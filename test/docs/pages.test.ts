@@ -27,6 +27,7 @@ const NOT_RUN: readonly string[] = [
   "docs/how-to/land-events-in-your-clickhouse.md: a Kafka Connect of the reader's own",
   "docs/how-to/land-events-in-your-clickhouse.md: a ClickHouse of the reader's own",
   "docs/how-to/move-a-tenant.md: it ends with a signal to a process of the reader's own",
+  "docs/how-to/query-with-sql.md: a ClickHouse of the reader's own",
   'docs/how-to/run-on-kafka.md: it changes nothing on one broker',
   "docs/how-to/run-on-kafka.md: the reader's own Kafka tools",
   "docs/how-to/run-on-kubernetes.md: a Kubernetes of the reader's own",

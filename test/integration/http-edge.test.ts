@@ -26,6 +26,7 @@ import type { AggregateState, Aggregates, EventsPage, EventsQuery } from '../../
 import type { Tenant, AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
 import { NO_PROCESSES } from '../support/no-processes.js';
 import { NO_SQL } from '../support/no-sql.js';
+import { NO_SQL_ACCOUNTS } from '../support/no-sql-accounts.js';
 import { openapiFault } from '../support/openapi.js';
 import { NO_AUDIT } from '../support/no-audit.js';
 import { noEndpoints } from '../support/no-endpoints.js';
@@ -291,6 +292,7 @@ before(async () => {
     inspections: noInspections,
     ...noEventTypes,
     sql: NO_SQL,
+    sqlAccounts: NO_SQL_ACCOUNTS,
     readStoreAccess: () => Promise.reject(new StatefoldError('UNAVAILABLE', 'The read store is away')),
     rebuildReadStore: () => Promise.resolve(),
     probes: [{ name: 'readStore', required: false, check: () => Promise.reject(new Error('away')) }],

@@ -9,7 +9,8 @@ import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { StatefoldError } from '../../src/core/errors.js';
 import { ClickHouseReadStore } from '../../src/read-store/clickhouse/clickhouse-read-store.js';
-import { accountStatements, ServerSql } from '../../src/read-store/clickhouse/server-sql.js';
+import { fixedSettings, openStatements } from '../../src/read-store/clickhouse/account-statements.js';
+import { ServerSql } from '../../src/read-store/clickhouse/server-sql.js';
 import { SqlRefusedError, type SqlAnswer } from '../../src/read-store/tenant-sql.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { ROOT } from '../support/service.js';
@@ -80,7 +81,8 @@ test('a tenant asks as a user of its own, who has policies before it may read', 
   assert.equal(await textOf(await sql.query('acme', statement('SELECT {a:String}', { a: 'b' }), never)), '1\n');
   const made = asked.filter(({ user }) => user === 'owner').map((one) => one.sql);
   const mine = asked.at(-1);
-  assert.deepEqual(made, accountStatements('statefold', 'acme', mine?.password ?? '', LIMITS));
+  const user = { name: 'statefold_tenant_acme', tenantId: 'acme', secret: { password: mine?.password ?? '' } };
+  assert.deepEqual(made, openStatements({ database: 'statefold' }, user, fixedSettings(LIMITS)));
   const [policy, grant, opened] = [/CREATE ROW POLICY/, /^GRANT/, /HOST ANY/].map((what) =>
     made.findIndex((one) => what.test(one)),
   );

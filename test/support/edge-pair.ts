@@ -33,6 +33,7 @@ import type { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
 import { NO_PROCESSES } from './no-processes.js';
 import { NO_SQL } from './no-sql.js';
+import { NO_SQL_ACCOUNTS } from './no-sql-accounts.js';
 import { codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
 import { temporaryDirectory } from './service.js';
 import { NO_AUDIT } from './no-audit.js';
@@ -369,6 +370,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     inspections: noInspections,
     ...noEventTypes,
     sql: NO_SQL,
+    sqlAccounts: NO_SQL_ACCOUNTS,
     readStoreAccess: () => Promise.reject(new StatefoldError('UNAVAILABLE', 'there is none')),
     rebuildReadStore: () => Promise.resolve(),
     probes: [],

@@ -4,6 +4,7 @@ import { isRefused } from './errors.js';
 import { EventFeed } from './feed.js';
 import { Producer, type ProducerOptions } from './producer.js';
 import { queryOf } from './query.js';
+import { SqlAccounts } from './sql-accounts.js';
 import { Subscription, type SubscribeOptions } from './subscription.js';
 import { Transport, type Received, type TransportOptions } from './transport.js';
 import type { Asked, CallOptions, Requests } from './requests.js';
@@ -79,12 +80,15 @@ export class StatefoldClient implements Requests {
   readonly endpoints: WebhookEndpoints;
   /** Types of events, and their schemas. */
   readonly eventTypes: EventTypes;
+  /** Accounts with which tools connect to the ClickHouse server. */
+  readonly sqlAccounts: SqlAccounts;
 
   constructor(options: TransportOptions) {
     this.transport = new Transport(options);
     this.feed = new EventFeed(this);
     this.endpoints = new WebhookEndpoints(this);
     this.eventTypes = new EventTypes(this);
+    this.sqlAccounts = new SqlAccounts(this);
   }
 
   /**

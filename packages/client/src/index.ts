@@ -20,6 +20,7 @@ export {
   type Resent,
 } from './endpoints.js';
 export { EventTypes, type JsonSchema } from './event-types.js';
+export { SqlAccounts } from './sql-accounts.js';
 export {
   ClosedError,
   isClientError,

@@ -1044,6 +1044,34 @@ export type RevisionChosen = {
   readonly message: string;
 };
 
+export type SqlAccount = {
+  readonly accountId: string;
+  readonly name?: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly createdAt: string;
+  /** Of the ClickHouse server. */
+  readonly user: string;
+  /** Where the tables are. */
+  readonly database: string;
+  /** Of ClickHouse’s HTTP interface, as the service reaches it. */
+  readonly url: string;
+};
+
+export type NewSqlAccount = {
+  readonly accountId: string;
+  readonly name?: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly createdAt: string;
+  /** Of the ClickHouse server. */
+  readonly user: string;
+  /** Where the tables are. */
+  readonly database: string;
+  /** Of ClickHouse’s HTTP interface, as the service reaches it. */
+  readonly url: string;
+  /** Shown only now. */
+  readonly password: string;
+};
+
 export type StateType = {
   readonly kind: 'reducer' | 'projection';
   readonly className: string;
@@ -2458,6 +2486,38 @@ export interface Operations {
     };
     readonly answer: string;
   };
+  /** Make an account with which a tool reads the tenant’s rows on the ClickHouse server. */
+  readonly createSqlAccount: {
+    readonly path: undefined;
+    readonly query: undefined;
+    readonly body: {
+      /** What it is for. */
+      readonly name?: string;
+    };
+    readonly answer: NewSqlAccount;
+  };
+  /** List the accounts for SQL. */
+  readonly listSqlAccounts: {
+    readonly path: undefined;
+    readonly query: {
+      readonly limit?: number | undefined;
+      readonly cursor?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly accounts: readonly SqlAccount[];
+      readonly nextCursor?: string;
+    };
+  };
+  /** Delete an account for SQL: who is connected with it reads nothing more. */
+  readonly deleteSqlAccount: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: undefined;
+  };
   /** What the states of bound reducers and of projections are. */
   readonly listStateTypes: {
     readonly path: undefined;
@@ -2811,6 +2871,9 @@ export const OPERATIONS = {
   resendParkedMessage: { method: 'POST', path: '/webhooks/endpoints/{id}/parked/{messageId}/resend', key: 'tenant' },
   replayWebhookEndpoint: { method: 'POST', path: '/webhooks/endpoints/{id}/replay', key: 'tenant' },
   querySql: { method: 'POST', path: '/sql', key: 'tenant' },
+  createSqlAccount: { method: 'POST', path: '/sql/accounts', key: 'tenant' },
+  listSqlAccounts: { method: 'GET', path: '/sql/accounts', key: 'tenant' },
+  deleteSqlAccount: { method: 'DELETE', path: '/sql/accounts/{id}', key: 'tenant' },
   listStateTypes: { method: 'GET', path: '/state-types', key: 'tenant' },
   whoami: { method: 'GET', path: '/auth/whoami', key: 'tenant' },
   getHealth: { method: 'GET', path: '/health', key: 'none' },

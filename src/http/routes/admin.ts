@@ -164,8 +164,11 @@ const deleteTenantRoute = route({
   summary: 'Delete a tenant and all it has',
   answers: { 204: null },
   errors: ['NOT_FOUND'],
-  serve: async ({ catalog, removeTenantData }, call) => {
-    await deleteTenant(catalog, requireTenant(catalog, call.parameter('id')), removeTenantData);
+  serve: async ({ catalog, removeTenantData, sqlAccounts }, call) => {
+    await deleteTenant(catalog, requireTenant(catalog, call.parameter('id')), async (tenant) => {
+      await sqlAccounts.removeAll(tenant.tenantId);
+      await removeTenantData(tenant);
+    });
     call.done();
   },
 });
