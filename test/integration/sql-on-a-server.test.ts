@@ -1,7 +1,7 @@
 // SQL of tenants where the read store is a ClickHouse server: who asks, what the account may do, and answers that fail halfway. The
 // server here is one that speaks its protocol; with CLICKHOUSE_URL a real one holds tenants apart below.
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,11 +9,20 @@ import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { StatefoldError } from '../../src/core/errors.js';
 import { ClickHouseReadStore } from '../../src/read-store/clickhouse/clickhouse-read-store.js';
-import { fixedSettings, openStatements } from '../../src/read-store/clickhouse/account-statements.js';
+import {
+  dropStatements,
+  fixedSettings,
+  namesStatement,
+  openStatements,
+  settingsOfTools,
+  suspendStatements,
+} from '../../src/read-store/clickhouse/account-statements.js';
+import { ServerAccounts } from '../../src/read-store/clickhouse/server-accounts.js';
 import { ServerSql } from '../../src/read-store/clickhouse/server-sql.js';
 import { SqlRefusedError, type SqlAnswer } from '../../src/read-store/tenant-sql.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { ROOT } from '../support/service.js';
+import { startEngine } from './read-store-fixture.js';
 
 const LIMITS = { seconds: 5, rows: 1000, bytes: 1_000_000, memoryBytes: 256 * 1024 * 1024 };
 const never = new AbortController().signal;
@@ -147,6 +156,32 @@ test('a statement that fails, before its answer and in it, has the words and the
   assert.equal(got.join(''), '1\n2\n');
 });
 
+test('every statement about users is one that the engine parses, and every setting one that it has', async (t) => {
+  const engine = startEngine(t);
+  await engine.ready(60_000);
+  const endpoint = engine.endpoint();
+  assert.ok(endpoint !== undefined);
+  const run = async (sql: string): Promise<void> => {
+    const headers = { 'X-ClickHouse-User': endpoint.user, 'X-ClickHouse-Key': endpoint.password };
+    const answer = await fetch(endpoint.url, { method: 'POST', body: sql, headers });
+    assert.equal(answer.status, 200, `${sql}: ${await answer.text()}`);
+  };
+  const name = "it's `a` user";
+  for (const cluster of [undefined, 'all servers'])
+    for (const secret of [{ password: "it's" }, { passwordHash: 'ab'.repeat(32) }])
+      for (const sql of [
+        ...openStatements({ database: 'a `b`', cluster }, { name, tenantId: 'acme', secret }, settingsOfTools(LIMITS)),
+        ...suspendStatements({ database: 'a `b`', cluster }, { name, tenantId: 'acme', secret }),
+        ...dropStatements({ database: 'a `b`', cluster }, name),
+      ]) {
+        assert.equal(sql.includes('ON CLUSTER `all servers`'), cluster !== undefined, sql);
+        await run(`EXPLAIN AST ${sql}`);
+      }
+  await run(`EXPLAIN AST ${namesStatement(name)}`);
+  const settings = Object.entries({ ...fixedSettings(LIMITS), ...settingsOfTools(LIMITS) });
+  await run(`SELECT 1 SETTINGS ${settings.map(([setting, [value]]) => `${setting} = '${value}'`).join(', ')}`);
+});
+
 const url = process.env['CLICKHOUSE_URL'];
 
 test('a real server holds tenants apart', { skip: url === undefined && 'needs CLICKHOUSE_URL' }, async (t) => {
@@ -166,7 +201,17 @@ test('a real server holds tenants apart', { skip: url === undefined && 'needs CL
       headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password },
     });
   await store.ensureSchema();
+  const accounts = new ServerAccounts({
+    ...{ endpoint, limits: LIMITS, cluster: undefined },
+    ensureSchema: () => store.ensureSchema(),
+  });
+  const account = {
+    tenantId: 'mine',
+    accountId: randomBytes(8).toString('hex'),
+    passwordHash: createHash('sha256').update('of the tool').digest('hex'),
+  };
   t.after(async () => {
+    await accounts.drop(account);
     for (const tenant of ['mine', 'theirs']) await run(`DROP USER IF EXISTS \`${database}_tenant_${tenant}\``);
     await run(`DROP DATABASE ${database}`);
     await store.close();
@@ -193,4 +238,30 @@ test('a real server holds tenants apart', { skip: url === undefined && 'needs CL
     'SYSTEM SHUTDOWN',
   ])
     await assert.rejects(ask(query), SqlRefusedError, query);
+
+  const asTool = (query: string): Promise<Response> =>
+    fetch(url ?? '', {
+      method: 'POST',
+      body: query,
+      headers: { 'X-ClickHouse-User': accounts.userOf(account), 'X-ClickHouse-Key': 'of the tool' },
+    });
+  await accounts.open(account);
+  await accounts.open(account);
+  assert.deepEqual(await accounts.list(), [{ tenantId: 'mine', accountId: account.accountId }]);
+  const rows = await asTool('SELECT DISTINCT tenant FROM events SETTINGS max_execution_time = 2');
+  assert.equal(await rows.text(), 'mine\n');
+  for (const query of [
+    `SELECT * FROM ${database}.watermarks`,
+    'SELECT 1 SETTINGS max_execution_time = 0',
+    'SELECT 1 SETTINGS max_execution_time = 6',
+    'SELECT 1 SETTINGS max_memory_usage = 0',
+    "INSERT INTO events (tenant) VALUES ('mine')",
+    'SELECT * FROM numbers(100000)',
+  ])
+    assert.equal((await asTool(query)).ok, false, query);
+  await accounts.suspend(account);
+  assert.equal((await asTool('SELECT 1')).ok, false);
+  await accounts.drop(account);
+  await accounts.drop(account);
+  assert.deepEqual(await accounts.list(), []);
 });
