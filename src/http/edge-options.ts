@@ -89,9 +89,9 @@ export interface EdgeOptions {
   readonly sql: {
     readonly tenants: TenantSql;
     readonly quota: ConcurrencyQuota;
-    /** @throws StatefoldError UNAVAILABLE after `deadlineMs` */
-    /** Resolves when the read store has no row of a former tenant of that id. @throws StatefoldError UNAVAILABLE */
+    /** Resolves when the read store has no row of a former tenant of that id. @throws StatefoldError UNAVAILABLE after `deadlineMs` */
     readonly settled: (tenantId: string, deadlineMs: number) => Promise<void>;
+    /** @throws StatefoldError UNAVAILABLE after `deadlineMs` */
     readonly flush: (tenantId: string, offset: number, deadlineMs: number) => Promise<void>;
   };
   readonly sqlAccounts: Pick<TenantAccounts, 'create' | 'list' | 'remove' | 'removeAll'>;
