@@ -35,6 +35,10 @@ internal sealed class HashOrderedConverters : JsonConverterFactory
         return (JsonConverter)Activator.CreateInstance(converter)!;
     }
 
+    /// <summary>The converter of a member whose numbers are written and read in another way than those of the options.</summary>
+    public static JsonConverter With(JsonNumberHandling numbers, Type type, JsonSerializerOptions options) =>
+        (JsonConverter)Activator.CreateInstance(typeof(WithNumbers<>).MakeGenericType(type), new JsonSerializerOptions(options) { NumberHandling = numbers })!;
+
     // Frozen collections are of classes below the one that is named.
     private static Type? Generic(Type? type)
     {
@@ -51,6 +55,13 @@ internal sealed class HashOrderedConverters : JsonConverterFactory
 
     private static bool IsOlderTable(Type type) =>
         (type == typeof(Hashtable) || type == typeof(HybridDictionary) || typeof(DictionaryBase).IsAssignableFrom(type)) && !type.IsAbstract && type.GetConstructor([]) is not null;
+
+    private sealed class WithNumbers<T>(JsonSerializerOptions own) : JsonConverter<T>
+    {
+        public override T? Read(ref Utf8JsonReader reader, Type typeToConvert, JsonSerializerOptions options) => JsonSerializer.Deserialize<T>(ref reader, own);
+
+        public override void Write(Utf8JsonWriter writer, T value, JsonSerializerOptions options) => JsonSerializer.Serialize(writer, value, own);
+    }
 
     private abstract class SetOf<TSet, T> : JsonConverter<TSet>, IHashOrdered
         where TSet : class, IEnumerable<T>

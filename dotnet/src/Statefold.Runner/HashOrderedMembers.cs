@@ -10,6 +10,13 @@ internal static class HashOrderedMembers
     {
         foreach (var member in info.Properties)
         {
+            // Of a member with a converter that is not its own, System.Text.Json takes no such attribute.
+            if ((member.NumberHandling ?? info.NumberHandling) is { } numbers && HashOrderedConverters.Has(member.PropertyType))
+            {
+                member.NumberHandling = null;
+                member.CustomConverter = HashOrderedConverters.With(numbers, member.PropertyType, info.Options);
+            }
+
             if (member.Get is { } get && member.PropertyType.IsInterface && typeof(IEnumerable).IsAssignableFrom(member.PropertyType))
             {
                 member.Get = owner => get(owner) is { } value ? Sorted(value, member) : null;

@@ -4,6 +4,7 @@ using System.Collections.Frozen;
 using System.Collections.Immutable;
 using System.Collections.Specialized;
 using System.Text.Json;
+using System.Text.Json.Serialization;
 using Statefold.Runner;
 
 namespace Statefold.Tests.Runner;
@@ -44,6 +45,23 @@ public sealed class HashOrderTests
         new Holder<IDictionary>(new Hashtable(Lengths)));
 
     private static Dictionary<string, int> Lengths => Names.ToDictionary(name => name, name => name.Length);
+
+    private sealed record Numbers(
+        [property: JsonNumberHandling(JsonNumberHandling.WriteAsString | JsonNumberHandling.AllowReadingFromString)] ImmutableDictionary<string, long> Member,
+        Typed Typed);
+
+    [JsonNumberHandling(JsonNumberHandling.WriteAsString | JsonNumberHandling.AllowReadingFromString)]
+    private sealed record Typed(ImmutableHashSet<long> Set);
+
+    [Fact]
+    public void Numbers_are_written_and_read_as_their_member_or_its_type_says()
+    {
+        var json = JsonSerializer.Serialize(new Numbers(new Dictionary<string, long> { ["b"] = 2, ["a"] = 1 }.ToImmutableDictionary(), new([30, 4])), Options);
+        Assert.Equal("{\"member\":{\"a\":\"1\",\"b\":\"2\"},\"typed\":{\"set\":[\"4\",\"30\"]}}", json);
+        var read = JsonSerializer.Deserialize<Numbers>(json, Options)!;
+        Assert.Equal(1, read.Member["a"]);
+        Assert.Contains(30, read.Typed.Set);
+    }
 
     [Theory]
     [MemberData(nameof(Sets))]
