@@ -72,7 +72,7 @@ export class Server {
     return { url: `${this.url}${path}`, headers: { 'X-API-Key': this.#apiKey(), 'Content-Type': 'application/json' } };
   }
 
-  /** All pages of a list of a tenant. */
+  /** All pages of a list of a tenant. @param path may have a query */
   async tenantList(path: string, member: string): Promise<readonly Fields[]> {
     return this.#pages((page) => this.tenant('GET', page), path, member);
   }
@@ -84,10 +84,11 @@ export class Server {
 
   async #pages(get: (path: string) => Promise<unknown>, path: string, member: string): Promise<readonly Fields[]> {
     const entries: Fields[] = [];
+    const asked = `${path}${path.includes('?') ? '&' : '?'}limit=${PAGE}`;
     let cursor: unknown;
     do {
       const page = (await get(
-        `${path}?limit=${PAGE}${typeof cursor === 'string' ? `&cursor=${encodeURIComponent(cursor)}` : ''}`,
+        `${asked}${typeof cursor === 'string' ? `&cursor=${encodeURIComponent(cursor)}` : ''}`,
       )) as Fields;
       entries.push(...(page[member] as Fields[]));
       cursor = page['nextCursor'];

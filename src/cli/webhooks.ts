@@ -233,10 +233,8 @@ export function addWebhookCommands(program: Command, { io, server, show }: Comma
     .argument('<endpointId>')
     .option('--status <status>', 'delivered, failed, or a status of HTTP like 503 or 5xx')
     .action(async (endpointId: string, { status }: { readonly status?: string }) => {
-      const query = status === undefined ? '' : `&status=${encodeURIComponent(status)}`;
-      const { attempts } = (await server().tenant('GET', at(endpointId, `/attempts?limit=1000${query}`))) as {
-        readonly attempts: readonly Fields[];
-      };
+      const query = status === undefined ? '' : `?status=${encodeURIComponent(status)}`;
+      const attempts = await server().tenantList(at(endpointId, `/attempts${query}`), 'attempts');
       const row = (one: Fields): string[] => [
         text(one['at']),
         text(one['messageId']),
