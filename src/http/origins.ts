@@ -3,7 +3,16 @@ import cors from 'cors';
 import { StatefoldError } from '../core/errors.js';
 
 /** What of our answers a page's script may read besides the body. */
-const EXPOSED = ['Statefold-Position', 'Retry-After', 'RateLimit', 'RateLimit-Policy', 'X-Request-Id', 'Allow'];
+const EXPOSED = [
+  'X-ClickHouse-Format',
+  'X-ClickHouse-Exception-Tag',
+  'Statefold-Position',
+  'Retry-After',
+  'RateLimit',
+  'RateLimit-Policy',
+  'X-Request-Id',
+  'Allow',
+];
 /** How long a browser remembers what a preflight was answered. */
 const REMEMBERED_SECONDS = 600;
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { 'http:': '80', 'https:': '443' };

@@ -153,6 +153,101 @@ test('a webhook is taken from who has the secret alone, at its time', async () =
   await refused(verifyWebhook(body, headers, { secret: 'whsec_AAAA' }));
   await refused(verifyWebhook(body, headers, { secret, now: () => at.getTime() + 301_000 }));
   await refused(verifyWebhook(body, { 'webhook-id': 'msg_1' }, { secret }));
+  // A setting that is missing is no secret, whoever has signed with it.
+  for (const empty of ['', 'whsec_']) await refused(verifyWebhook(body, headers, { secret: empty }));
+});
+
+test('a loop over a subscription again begins behind its cursor: what a handler threw at comes again', async () => {
+  let saved: number | undefined;
+  const cursor = { load: () => Promise.resolve(saved), save: (place: number) => Promise.resolve(void (saved = place)) };
+  const notifications = [1, 2, 3, 4].map((sequence) => ({ sequence }));
+  const { client } = scripted(json({ notifications }), json({ notifications: notifications.slice(2) }));
+  const subscription = client.subscribe('p', { channels: ['poll'], cursor });
+  const handled: number[] = [];
+  const handle = async (failsAt: number): Promise<void> => {
+    for await (const { sequence } of subscription) {
+      if (sequence === failsAt) throw new Error('the handler fails');
+      handled.push(sequence);
+      await cursor.save(sequence);
+      if (sequence === 4) return;
+    }
+  };
+  await assert.rejects(handle(3), /the handler fails/);
+  await handle(0);
+  assert.deepEqual(handled, [1, 2, 3, 4]);
+});
+
+test('a service that is away costs a subscription none of its channels', async () => {
+  const stream = new Response('id: 3\nevent: state_changed\ndata: {"sequence":3}\n\n', {
+    headers: { 'content-type': 'text/event-stream' },
+  });
+  const away = (): TypeError => new TypeError('connection refused');
+  const { client, sent } = scripted(...Array.from({ length: 30 }, away), json({ notifications: [] }), stream);
+  const gaveWay: string[] = [];
+  const options = { channels: ['sse', 'poll'] as const, firstDelayMs: 1, mostDelayMs: 1 };
+  for await (const { sequence } of client.subscribe('p', { ...options, onChannel: (to) => void gaveWay.push(to) })) {
+    assert.equal(sequence, 3);
+    break;
+  }
+  assert.deepEqual(gaveWay, []);
+  assert.match(sent.at(-1)?.url ?? '', /\/sse/);
+});
+
+test('events of a producer that were answered are stored, whatever becomes of the rest', async () => {
+  const lines = (count: number): string =>
+    Array.from({ length: count }, (_, i) =>
+      JSON.stringify({
+        line: i + 1,
+        status: 201,
+        eventId: `e-${i}`,
+        aggregateId: `a-${i}`,
+        version: 1,
+        timestamp: 't',
+      }),
+    ).join('\n');
+  const ended = new AbortController();
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode(`${lines(2)}\n`));
+      setTimeout(() => ended.abort(new Error('enough')), 20);
+      ended.signal.addEventListener('abort', () => controller.error(ended.signal.reason));
+    },
+  });
+  const { client } = scripted(new Response(body, { headers: { 'content-type': 'application/x-ndjson' } }));
+  const producer = client.producer({ signal: ended.signal });
+  const sent = ['a-0', 'a-1', 'a-2'].map((aggregateId) => producer.append({ ...event, aggregateId }));
+  const outcomes = await Promise.allSettled(sent);
+  assert.deepEqual(
+    outcomes.map(({ status }) => status),
+    ['fulfilled', 'fulfilled', 'rejected'],
+  );
+});
+
+test('a sender that waits for room goes before one that is called later', async () => {
+  const orders: string[] = [];
+  const client = new StatefoldClient({
+    url: 'http://service',
+    apiKey: 'k',
+    fetch: (_, init) => {
+      const lines = (init?.body as string).trim().split('\n');
+      const answers = lines.map((line, i) => {
+        const { aggregateId, data } = JSON.parse(line) as { aggregateId: string; data: { n: number } };
+        orders.push(String(data.n));
+        return JSON.stringify({ line: i + 1, status: 201, eventId: 'e', aggregateId, version: 1, timestamp: 't' });
+      });
+      return Promise.resolve(
+        new Response(`${answers.join('\n')}\n`, { headers: { 'content-type': 'application/x-ndjson' } }),
+      );
+    },
+  });
+  const producer = client.producer({ mostPending: 1 });
+  const send = (n: number): ReturnType<typeof producer.send> => producer.send({ ...event, data: { n } });
+  const first = await send(1);
+  const second = send(2);
+  const third = first.stored.then(() => send(3));
+  await Promise.all([second, third]);
+  await producer.close();
+  assert.deepEqual(orders, ['1', '2', '3']);
 });
 
 test('a stream is opened behind the place up to which all was read, also where there is nothing yet', async () => {

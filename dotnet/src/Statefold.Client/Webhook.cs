@@ -72,7 +72,9 @@ public sealed class Webhook(params IReadOnlyList<string> secrets)
     {
         try
         {
-            return Convert.FromBase64String(secret.StartsWith("whsec_", StringComparison.Ordinal) ? secret[6..] : secret);
+            var key = Convert.FromBase64String(secret.StartsWith("whsec_", StringComparison.Ordinal) ? secret[6..] : secret);
+            // A setting that is missing: whoever knows that could sign.
+            return key.Length > 0 ? key : throw new ArgumentException("the secret of webhooks is empty: it is whsec_ and base64, as the service gave it", nameof(secret));
         }
         catch (FormatException)
         {

@@ -64,6 +64,8 @@ export class Producer {
   #running = false;
   #closed: unknown;
   #waiting: (() => void)[] = [];
+  /** Senders that wait for room, in their order; each has its place when it is called. */
+  #blocked: (() => void)[] = [];
   readonly #abort = (): void => this.#end(this.#signal?.reason);
 
   constructor(transport: Transport, { signal, ...options }: ProducerOptions) {
@@ -87,10 +89,9 @@ export class Producer {
   /** Resolves as soon as there is room for the event: to wait for it keeps memory bounded. @throws ClosedError */
   async send(event: BulkLine): Promise<Sending> {
     const line = JSON.stringify({ ...event, idempotencyKey: event.idempotencyKey ?? crypto.randomUUID() });
-    while (this.#pending >= this.#options.mostPending && this.#closed === undefined)
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
     if (this.#closed !== undefined) throw this.#closed as Error;
-    this.#pending++;
+    if (this.#blocked.length === 0 && this.#pending < this.#options.mostPending) this.#pending++;
+    else await this.#room();
     const stored = new Promise<Produced>((resolve, reject) =>
       this.#queue.push({ aggregateId: event.aggregateId, line, attempts: 0, resolve, reject }),
     );
@@ -98,6 +99,19 @@ export class Producer {
     stored.catch(() => undefined);
     if (!this.#running) void this.#run();
     return { stored };
+  }
+
+  /** @throws what the producer was closed by meanwhile */
+  async #room(): Promise<void> {
+    let isGiven = false;
+    await new Promise<void>((resolve) =>
+      this.#blocked.push(() => {
+        isGiven = this.#closed === undefined;
+        if (isGiven) this.#pending++;
+        resolve();
+      }),
+    );
+    if (!isGiven) throw this.#closed as Error;
   }
 
   /** Resolves when all that was taken is stored, or refused. */
@@ -179,7 +193,10 @@ export class Producer {
       const isCut = isClientError(error) && error.retryable && byLine.size > 0;
       if (!isCut) {
         // The transport has sent it again, each time with the same keys.
-        for (const pending of batch) this.#settle(() => pending.reject(error));
+        for (const [i, pending] of batch.entries()) {
+          const answer = byLine.get(i + 1);
+          this.#settle(() => (isStored(answer) ? pending.resolve(producedOf(answer)) : pending.reject(error)));
+        }
         return [];
       }
       // Each cut brings an answer further, so what it left out is not held against an event.
@@ -187,14 +204,11 @@ export class Producer {
     }
     /** The last line of each aggregate that was stored. */
     const stored = new Map<string, number>();
-    for (const [i, { aggregateId }] of batch.entries())
-      if (byLine.get(i + 1)?.status === 201) stored.set(aggregateId, i);
+    for (const [i, { aggregateId }] of batch.entries()) if (isStored(byLine.get(i + 1))) stored.set(aggregateId, i);
     return batch.filter((pending, i) => {
       const answer = byLine.get(i + 1);
-      if (answer?.status === 201) {
-        const { eventId, aggregateId, version, timestamp, position } = answer as Produced;
-        const at = position === undefined ? {} : { position };
-        this.#settle(() => pending.resolve({ eventId, aggregateId, version, timestamp, ...at }));
+      if (isStored(answer)) {
+        this.#settle(() => pending.resolve(producedOf(answer)));
         return false;
       }
       const isOvertaken = (stored.get(pending.aggregateId) ?? -1) > i;
@@ -214,8 +228,16 @@ export class Producer {
   }
 
   #wake(): void {
+    while (this.#blocked.length > 0 && (this.#closed !== undefined || this.#pending < this.#options.mostPending))
+      this.#blocked.shift()?.();
     for (const wake of this.#waiting.splice(0)) wake();
   }
+}
+
+const isStored = (answer: BulkAnswer | undefined): answer is BulkAnswer & Produced => answer?.status === 201;
+
+function producedOf({ eventId, aggregateId, version, timestamp, position }: Produced): Produced {
+  return { eventId, aggregateId, version, timestamp, ...(position === undefined ? {} : { position }) };
 }
 
 function refusalOf(answer: BulkAnswer | undefined): ClientError {

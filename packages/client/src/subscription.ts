@@ -130,6 +130,8 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
     try {
       const stored = cursor === undefined ? undefined : await orAborted(cursor.load(), ended.signal);
       this.#reached = stored ?? (typeof from === 'number' ? from : undefined);
+      // What was given to a loop before and is not behind the cursor was not worked off: it comes again.
+      if (cursor !== undefined) this.#given = stored;
       for await (const told of this.#told(ended.signal)) {
         if (typeof told === 'number') {
           const wasSnapshot = this.#wantsSnapshot;
@@ -162,10 +164,13 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
     const { newest } = this.#followed;
     let channels = this.#channels();
     let failures = 0;
+    /** Of the channel itself: a service that is away says nothing of it. */
+    let refusals = 0;
     /** Only then a poll waits for what comes: before it tells how far it is. */
     let caughtUp = false;
     for (let isNew = from === 'now' && this.#reached === undefined; ;) {
       const channel = channels[0] ?? 'poll';
+      let isOpening = false;
       try {
         if (isNew && newest !== undefined && ticket === undefined) {
           const place = await newest(this.#transport, signal);
@@ -186,9 +191,10 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
           isNew = false;
         }
         if (channel !== 'poll') {
+          isOpening = true;
           for await (const told of this.#live(channel, signal)) {
             this.#connected(true);
-            failures = 0;
+            failures = refusals = 0;
             isNew = false;
             yield told;
           }
@@ -206,9 +212,10 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
           channels = this.#channels();
         } else if (isFinal(error, ticket !== undefined)) throw error;
         failures++;
-        if (channel !== 'poll' && (isRefused(error, 'SSE_DISABLED') || failures >= MOST_FAILURES)) {
+        if (isOpening || ticket !== undefined) refusals++;
+        if (channel !== 'poll' && (isRefused(error, 'SSE_DISABLED') || refusals >= MOST_FAILURES)) {
           this.#giveWay(channels, channel, error);
-          failures = 0;
+          failures = refusals = 0;
           this.#options.onChannel?.(channels[0] ?? 'poll', error);
           continue;
         }

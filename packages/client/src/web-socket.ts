@@ -6,6 +6,7 @@ const OPEN_MS = 15_000;
 const SILENT_MS = 75_000;
 /** Past it the socket is closed until the loop has taken them: a WebSocket can't be told to wait. */
 const MOST_QUEUED = 2_000;
+const MOST_QUEUED_CHARACTERS = 8 * 1024 * 1024;
 
 /** Items over a WebSocket. */
 export async function* webSocketLive<T extends object>({
@@ -20,6 +21,7 @@ export async function* webSocketLive<T extends object>({
   const open = webSocket ?? platformSocket;
   const socket = open(transport.url.replace(/^http/, 'ws') + path, headers);
   let queue: Told<T>[] = [];
+  let characters = 0;
   let isOpen = false;
   let isOver = false;
   let wake: (() => void) | undefined;
@@ -51,7 +53,8 @@ export async function* webSocketLive<T extends object>({
   socket.addEventListener('message', ({ data }) => {
     if (isOver) return;
     alive();
-    const message = transport.parse(String(data)) as
+    const text = String(data);
+    const message = transport.parse(text) as
       { readonly type?: string; readonly position?: number; readonly sequence?: number } | undefined;
     if (message?.type === 'ping') socket.send('{"type":"pong"}');
     if (message?.type === followed.type) {
@@ -61,14 +64,16 @@ export async function* webSocketLive<T extends object>({
       queue.push(message.position);
     else if (message?.type === 'snapshot_end' && message.sequence !== undefined) queue.push(message.sequence);
     else return;
+    characters += text.length;
     changed();
-    if (queue.length >= MOST_QUEUED) close();
+    if (queue.length >= MOST_QUEUED || characters >= MOST_QUEUED_CHARACTERS) close();
   });
   try {
     for (;;) {
       while (queue.length > 0) {
         const taken = queue;
         queue = [];
+        characters = 0;
         yield* taken;
       }
       if (isOver) break;

@@ -19,6 +19,10 @@ const RESERVED = new Set([
     'undefined',
     'void',
   ],
+  // Words of the language, of which no type may have the name.
+  ...'break case catch class const continue debugger default delete do else enum export extends false finally for function if import in instanceof new return super switch this throw true try typeof var while with implements interface let package private protected public static yield await'.split(
+    ' ',
+  ),
   ...['Record', 'Array', 'ReadonlyArray', 'Object', 'String', 'Number', 'Boolean', 'Date', 'Map', 'Set', 'Promise'],
 ]);
 /** Past it a type is `unknown`: schemas of events may be anything. */
