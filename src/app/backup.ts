@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
 import { CliError, type BackupSummary } from '../cli/io.js';
 import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
-import { lockDirectory } from '../log/embedded/instance-lock.js';
+import { LOCK_FILE, lockDirectory } from '../log/embedded/instance-lock.js';
 import { copyLog } from '../log/embedded/log-backup.js';
 import { DATA_FORMAT, FORMAT_FILE, RESTORING_FILE } from './data-directory.js';
 
@@ -61,6 +61,9 @@ export async function backUp(dataDirectory: string, folder: string, writtenBy: s
   }
 }
 
+/** What stands in an empty data directory: its lock, and what a volume of its own has of its file system. */
+const OF_NO_DATA: ReadonlySet<string> = new Set([LOCK_FILE, 'lost+found']);
+
 /**
  * Makes a data directory of a backup: each file as it was written, by its hash. The directory must be empty, and stays marked
  * as half restored until the last file is on the disk, so that no service starts on a part.
@@ -73,12 +76,12 @@ export async function restore(folder: string, dataDirectory: string): Promise<Ba
   });
   try {
     const marker = join(dataDirectory, RESTORING_FILE);
-    if (!existsSync(marker) && readdirSync(dataDirectory).length > 0)
+    const there = readdirSync(dataDirectory).filter((name) => !OF_NO_DATA.has(name));
+    if (!existsSync(marker) && there.length > 0)
       throw new CliError(
         `${dataDirectory} is not empty: a backup is restored into a new data directory. Move this one away, or set STATEFOLD_DATA_DIR to another one.`,
       );
-    for (const name of readdirSync(dataDirectory))
-      if (name !== RESTORING_FILE) await rm(join(dataDirectory, name), { recursive: true });
+    for (const name of there) if (name !== RESTORING_FILE) await rm(join(dataDirectory, name), { recursive: true });
     await writeDurably(dataDirectory, RESTORING_FILE, '');
     makePrivateFolder(join(dataDirectory, 'log'));
     for (const file of manifest.files) {

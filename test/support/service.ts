@@ -50,6 +50,8 @@ export interface ServiceOptions {
   readonly program?: string;
   /** Behind `serve`. */
   readonly args?: readonly string[];
+  /** A command that starts it, as a container would. */
+  readonly within?: readonly string[];
 }
 
 export interface Answer {
@@ -188,7 +190,12 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
     ...(process.env['STATEFOLD_TEST_LOG'] === 'kafka' ? onKafka(dataDirectory) : {}),
     ...options.env,
   };
-  const child = spawn(process.execPath, [options.program ?? programOf(PROGRAM), 'serve', ...(options.args ?? [])], {
+  const [command = process.execPath, ...args] = [
+    ...(options.within ?? []),
+    ...[process.execPath, options.program ?? programOf(PROGRAM), 'serve'],
+    ...(options.args ?? []),
+  ];
+  const child = spawn(command, args, {
     cwd: ROOT,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
