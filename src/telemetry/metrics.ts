@@ -5,6 +5,9 @@ import { Distribution, type Series } from './distribution.js';
 
 const PREFIX = 'statefold_';
 const FAST = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
+/** As far as somebody is to be called: past its last bound a quantile is not known. */
+const PRODUCE = [...FAST, 2.5, 10];
+const READ_STORE_TABLES = ['events', 'aggregate_states', 'projection_states', 'notifications'];
 const REQUEST = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const SLOW = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30];
 const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
@@ -103,7 +106,7 @@ export class Metrics {
   readonly #produceSeconds = this.#distribution(
     'log_produce_duration_seconds',
     'Time from a produce to its acknowledgement, by topic.',
-    FAST,
+    PRODUCE,
     ['topic'],
   );
   readonly #foldedEvents = this.#count('fold_events_total', 'Events that reducers folded.');
@@ -185,7 +188,10 @@ export class Metrics {
     SLOW,
     ['table'],
   );
-  readonly #storeAvailable = this.#gauge('read_store_available', '1 while the read store takes blocks, else 0.');
+  readonly #storeAvailable = this.#gauge(
+    'read_store_available',
+    '1 while the read store takes blocks, else 0. Absent of a process that has not given it any.',
+  );
   readonly #streamFailures = this.#labelled(
     'read_store_stream_failures_total',
     'Readings of the log for the read store that failed and are tried again, by stream.',
@@ -281,6 +287,10 @@ export class Metrics {
       });
       gauge.remove();
     }
+    // A process that has given it nothing doesn't know.
+    this.#storeAvailable.remove();
+    // A counter that begins with its first row is none that grows.
+    for (const table of READ_STORE_TABLES) this.#rowsRejected.inc({ table }, 0);
     collectDefaultMetrics({ register: this.#registry });
   }
 

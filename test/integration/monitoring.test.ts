@@ -72,4 +72,14 @@ test('what alerts and dashboards ask for is there', async (t) => {
     scraped = (await service.get('/metrics', AS_ADMIN)).text;
     return delivered > 0 && lacking().length === 0;
   }, 60_000).catch(() => assert.deepEqual(lacking(), [], `after ${delivered} deliveries`));
+
+  // Past the last bound of a histogram a quantile is that bound.
+  for (const { alert, expr } of alertRules()) {
+    const [, metric, threshold] = /^histogram_quantile\(.*?(\w+_bucket).*> ([\d.]+)$/.exec(expr) ?? [];
+    if (metric === undefined) continue;
+    const bounds = [...scraped.matchAll(new RegExp(`^${metric}\\{.*le="([\\d.]+)"`, 'gm'))].map(([, bound]) =>
+      Number(bound),
+    );
+    assert.ok(Math.max(...bounds) > Number(threshold), `${alert} can't fire: ${metric} has no bound past ${threshold}`);
+  }
 });

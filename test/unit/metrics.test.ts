@@ -77,6 +77,7 @@ test('what the observers are told shows at the next scrape', async () => {
   for (const [name, value] of Object.entries(expected)) assert.equal(samples.get(`statefold_${name}`), value, name);
   assert.ok((samples.get('process_resident_memory_bytes') ?? 0) > 0);
   assert.ok(!samples.has('statefold_projection_lag_commits'), 'a figure without a source has no sample');
+  assert.equal(samples.get('statefold_read_store_rows_rejected_total{table="events"}'), 0, 'the first one is a growth');
 
   active = 5;
   metrics.tasks.appended(1);
