@@ -53,6 +53,8 @@ export interface Importing {
   readonly startedAt: string;
   /** Incarnations whose records, of imports that were broken off, are to be removed; '' is the one without a name. */
   readonly former: readonly string[];
+  /** Nobody has looked yet whether the tenant got events of its own until it was closed; nothing of the import is stored. */
+  readonly unseen?: true;
 }
 export interface SealedSecret {
   readonly sealed: string;

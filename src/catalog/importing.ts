@@ -11,16 +11,33 @@ export type RemoveRecords = (tenant: TenantEntity) => Promise<void>;
 
 /**
  * Closes the tenant to all but the import that begins. What an import stored that was broken off is dropped: the tenant gets another
- * name in the log. Resolves with the id of the import. @throws StatefoldError NOT_FOUND | UNAVAILABLE
+ * name in the log. One that was broken off before `foundEmpty` has stored nothing: what the tenant has is its own. Resolves with the id
+ * of the import. @throws StatefoldError NOT_FOUND | UNAVAILABLE
  */
 export async function beginImport(catalog: Catalog, tenantId: string, remove: RemoveRecords): Promise<string> {
   const importId = uuidv7();
   const tenant = await catalog.update('tenant', tenantId, (had) => {
-    const importing = { importId, startedAt: isoTimestamp(Date.now()), former: [] };
-    return had.importing === undefined ? { ...had, importing } : renamed(had, importing.startedAt, importId);
+    const startedAt = isoTimestamp(Date.now());
+    const { importing: before } = had;
+    if (before !== undefined && before.unseen !== true) return renamed(had, startedAt, importId);
+    return { ...had, importing: { importId, startedAt, former: before?.former ?? [], unseen: true } };
   });
   await removeFormer(catalog, tenant, importId, remove);
   return importId;
+}
+
+/** The tenant was looked at since it was closed, and has nothing of its own: what it has from now on is the import's. @throws StatefoldError UNAVAILABLE where another import has begun instead */
+export async function foundEmpty(catalog: Catalog, tenantId: string, importId: string): Promise<void> {
+  const tenant = await catalog.update('tenant', tenantId, (had) => {
+    if (had.importing?.importId !== importId || had.importing.unseen !== true) return undefined;
+    const { unseen: _, ...importing } = had.importing;
+    return { ...had, importing };
+  });
+  if (tenant.importing?.importId !== importId)
+    throw new StatefoldError(
+      'UNAVAILABLE',
+      'another import into the tenant has begun, before this one stored anything',
+    );
 }
 
 /** The import is whole: the tenant is served from now on. @throws StatefoldError UNAVAILABLE where another import has begun instead */

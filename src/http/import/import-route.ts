@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { Catalog } from '../../catalog/catalog.js';
-import { beginImport, dropImport, endImport, type RemoveRecords } from '../../catalog/importing.js';
+import { beginImport, dropImport, endImport, foundEmpty, type RemoveRecords } from '../../catalog/importing.js';
 import { NotOwnerError, StatefoldError } from '../../core/errors.js';
 import { MAX_COMMIT_EVENTS, type NewEvent } from '../../core/event.js';
 import { uuidv7 } from '../../core/ids.js';
@@ -175,6 +175,7 @@ class Import {
         await endImport(catalog, tenantId, importId);
       throw error;
     }
+    await foundEmpty(catalog, tenantId, importId);
     this.#seen = this.#options.seenIds();
     try {
       await this.#read();
