@@ -15,6 +15,7 @@ const CLOUD_EVENTS = 'application/cloudevents+x-ndjson';
 /** In a line of an export: behind this lies what an import keeps. */
 const KEPT_FROM = Buffer.from(',"id":');
 const POSITION = /^\{"specversion":"1\.0","source":"[^"]*","position":"(\d{1,16})"/;
+const EVENT_ID = /,"id":"([^"]+)"/;
 const LF = 0x0a;
 /** Of the head of a line, in which its position is. */
 const HEAD_BYTES = 512;
@@ -79,7 +80,8 @@ async function exportTo(
   if (after !== undefined && !/^\d{1,16}$/.test(after)) throw new CliError(`--after is a position, not '${after}'.`);
   if (after !== undefined && file !== STDIO)
     throw new CliError('--after is for standard output: a file is gone on with where it ends.');
-  const begun = file === STDIO ? { position: Number(after ?? 0), bytes: 0 } : await endOf(file);
+  const begun: End = file === STDIO ? { position: Number(after ?? 0), eventId: undefined } : await endOf(file);
+  if (begun.eventId !== undefined) await mustGoOn(server, file, begun);
   const output = file === STDIO ? io.stdout : createWriteStream(file, { flags: 'a' });
   const written = { events: 0, position: begun.position };
   const stop = follow ? interrupted() : undefined;
@@ -101,6 +103,19 @@ async function exportTo(
     }
   }
   return written;
+}
+
+/** The file is of this tenant, as it is now: a position is one of another tenant's, and of a service that was restored, too. */
+async function mustGoOn(server: Server, file: string, { position, eventId }: End): Promise<void> {
+  const { events } = (await server.tenant('GET', `/feed?after=${position - 1}&limit=1`)) as {
+    readonly events: Fields[];
+  };
+  const [there] = events;
+  const isErased = there?.['type'] === 'erased';
+  if (there?.['position'] === position && (isErased || there['eventId'] === eventId)) return;
+  throw new CliError(
+    `${file} ends with the event ${eventId} at position ${position}, which the tenant at ${server.url} does not have there: it is of another tenant, or of what the service was before it was restored. Export into another file.`,
+  );
 }
 
 const isWriting = (error: unknown): boolean =>
@@ -173,9 +188,15 @@ function positionOf(line: Buffer): number {
   return Number(position);
 }
 
+interface End {
+  readonly position: number;
+  /** Of the event there; undefined: there is none. */
+  readonly eventId: string | undefined;
+}
+
 /** Where an export goes on: what a former one has torn at the end is cut off. */
-async function endOf(file: string): Promise<{ readonly position: number; readonly bytes: number }> {
-  if (!existsSync(file)) return { position: 0, bytes: 0 };
+async function endOf(file: string): Promise<End> {
+  if (!existsSync(file)) return { position: 0, eventId: undefined };
   const descriptor = openSync(file, 'r');
   let bytes: number;
   let line: Buffer;
@@ -195,7 +216,8 @@ async function endOf(file: string): Promise<{ readonly position: number; readonl
     closeSync(descriptor);
   }
   await truncate(file, bytes);
-  return { position: line.length <= 1 ? 0 : positionOf(line), bytes };
+  if (line.length <= 1) return { position: 0, eventId: undefined };
+  return { position: positionOf(line), eventId: EVENT_ID.exec(line.toString('utf8'))?.[1] };
 }
 
 /** Behind the last line feed before `end`; 0 where there is none. */

@@ -132,6 +132,17 @@ test('a tenant goes out of a service and into another', async (t) => {
     assert.deepEqual(JSON.parse(ofFile.out), { events: original.events, order: original.order });
   });
 
+  await t.test('a file of another tenant is not gone on with', async () => {
+    const file = join(folder, 'acme.ndjson');
+    const other = await newTenant(source, { tenantId: 'other' });
+    for (let n = 0; n < 60; n++) await new Api(source, other).append(`other-${n}`, 'Noted');
+    const before = readFileSync(file);
+    const refused = await statefold(commandEnv(source, other), folder, 'export', file);
+    assert.equal(refused.code, 1);
+    assert.match(refused.err, /it is of another tenant, or of what the service was before it was restored/);
+    assert.deepEqual(readFileSync(file), before);
+  });
+
   await t.test('into a tenant with the same ids, versions, times, order, contexts and states', async () => {
     const there = await newTenant(target, { tenantId: 'moved' });
     const to = new Api(target, there);
