@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import {
   accessSync,
   closeSync,
@@ -21,6 +22,22 @@ const MIB = 1024 * 1024;
 export const FORMAT_FILE = 'format.json';
 /** There while a backup is being restored into the directory. */
 export const RESTORING_FILE = 'restoring';
+/** In a data directory that was restored: the name of that restore, 8 hexadecimal digits. */
+const RESTORED_FILE = 'restored';
+export const newRestore = (): { readonly file: string; readonly name: string } => ({
+  file: RESTORED_FILE,
+  name: randomBytes(4).toString('hex'),
+});
+
+/** The log may end before what others have of it, and go on with other records. Undefined: it was never restored. */
+export function restoreOf(directory: string): string | undefined {
+  try {
+    return readFileSync(join(directory, RESTORED_FILE), 'utf8').trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
 /** What a start opens; made by another user, one of them is enough to stop it halfway. */
 const CONTENTS = [
   '.',

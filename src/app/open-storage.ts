@@ -4,6 +4,7 @@ import { LocalStore } from '../store/local-store.js';
 import type { Ground } from './ground.js';
 import type { LogSetup } from './log-setup.js';
 import { rewriteIfDue } from '../log/embedded/rewrite-environment.js';
+import { restoreOf } from './data-directory.js';
 import { environments, openLog } from './open-log.js';
 
 /** The log, what this machine keeps of it, and who serves which tenant. */
@@ -11,6 +12,11 @@ export interface Storage extends Pick<LogSetup, 'codecs' | 'schemas' | 'schemaId
   readonly log: Log;
   readonly store: LocalStore;
   readonly ownership: Ownership;
+  /**
+   * The incarnation of a tenant whose rows in the read store are of this log: what a server has of the log before it was restored is taken
+   * for a former tenant's.
+   */
+  readonly rowsOf: (incarnation: string | undefined) => string | undefined;
   /** From now on slots are given to this process. */
   readonly join: () => Promise<void>;
 }
@@ -27,5 +33,8 @@ export async function openStorage(ground: Ground): Promise<Storage> {
   const { ownership, join: joinGroup } = await setup.openOwnership(owner, peerUrl, store);
   shutdown.add('ownership', () => ownership.close());
   const { codecs, schemas, schemaIds, shared, replication } = setup;
-  return { log, store, ownership, join: joinGroup, codecs, schemas, schemaIds, shared, replication };
+  const restore = shared ? undefined : restoreOf(settings.dataDirectory);
+  const rowsOf: Storage['rowsOf'] = (incarnation) =>
+    restore === undefined ? incarnation : `${incarnation ?? ''}_${restore}`;
+  return { log, store, ownership, rowsOf, join: joinGroup, codecs, schemas, schemaIds, shared, replication };
 }

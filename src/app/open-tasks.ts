@@ -37,6 +37,8 @@ export interface TasksOptions {
   readonly partitionsOf: (tenantId: string) => number;
   /** Of a tenant whose id was used before; none unless given. */
   readonly incarnationOf?: (tenantId: string) => string | undefined;
+  /** That of the rows in the read store. */
+  readonly rowsIncarnationOf?: (tenantId: string) => string | undefined;
   /** Nothing of it may be here now; false unless given. */
   readonly isSuspended?: (tenantId: string) => boolean;
   /** What its events must fit; without it they may be anything. */
@@ -58,6 +60,7 @@ export function openTasks(
     definitionsOf,
     partitionsOf,
     incarnationOf = () => undefined,
+    rowsIncarnationOf = incarnationOf,
     isSuspended = () => false,
     storageOf,
     schemasOf,
@@ -87,6 +90,7 @@ export function openTasks(
       definitions && {
         ...taskOptions(ground, storage, codeHost, tenantId, definitions),
         incarnation: incarnationOf(tenantId),
+        rowsIncarnation: rowsIncarnationOf(tenantId),
         storage: meterOf(tenantId),
         schemas: schemasOf?.(tenantId),
       }

@@ -42,6 +42,7 @@ export async function openTenancy(
   const schemas = new EventSchemas(catalog);
   const tenants = openTasks(ground, storage, codeHost, {
     incarnationOf: (tenantId) => catalog.get('tenant', tenantId)?.value.incarnation,
+    rowsIncarnationOf: (tenantId) => storage.rowsOf(catalog.get('tenant', tenantId)?.value.incarnation),
     definitionsOf: (tenantId) =>
       catalog.get('tenant', tenantId) === undefined ? undefined : tenantDefinitions(catalog, tenantId),
     partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),

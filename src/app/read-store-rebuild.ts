@@ -6,6 +6,7 @@ import type { Logger } from '../core/logger.js';
 import { refusalOf, type PeerClient } from '../http/gateway/peer-client.js';
 import type { RebuildReach } from '../read-store/rebuild.js';
 import type { TenantRegistry } from '../tenancy/tenant-registry.js';
+import type { Storage } from './open-storage.js';
 
 export interface RebuildOptions {
   readonly ownership: Ownership;
@@ -59,10 +60,11 @@ export const reachOf = (
   tenants: Pick<TenantRegistry, 'open'>,
   logger: Logger,
   isWrittenByOthers: boolean,
+  rowsOf: Storage['rowsOf'],
 ): RebuildReach => ({
   caughtUp: () => catalog.caughtUp(),
   isWrittenHere: (tenantId) => !isWrittenByOthers || ownership.owns(tenantId),
-  tenants: () => new Map(catalog.list('tenant', undefined).map(({ id, value }) => [id, value.incarnation])),
+  tenants: () => new Map(catalog.list('tenant', undefined).map(({ id, value }) => [id, rowsOf(value.incarnation)])),
   open: async (tenantId) => {
     if (!ownership.owns(tenantId) || isSuspended(catalog, tenantId)) return false;
     try {

@@ -67,7 +67,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     await edge.listen();
     // What only an owner uses is not kept ready elsewhere.
     if (settings.roles.includes('tasks')) {
-      copy.start(reachOf(catalog.catalog, storage.ownership, tenancy.tenants, logger, copy.isWrittenByOthers));
+      copy.start(
+        reachOf(catalog.catalog, storage.ownership, tenancy.tenants, logger, copy.isWrittenByOthers, storage.rowsOf),
+      );
       accounts.start();
       code.start();
     }

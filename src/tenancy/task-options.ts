@@ -33,6 +33,8 @@ export interface TenantTaskOptions
     Omit<PartitionSetting, 'codecs' | 'observer'>,
     Omit<ProjectionSetting, 'codecs' | 'observer' | 'definitions'> {
   readonly codecs: Codecs;
+  /** Of the rows in the read store, which may be of a tenant's own incarnation and of a log that was restored. */
+  readonly rowsIncarnation?: string | undefined;
   readonly store: Pick<LocalStore, 'section'>;
   readonly codeHost: CodeHost;
   readonly definitions: TenantDefinitions;

@@ -3,7 +3,7 @@ import type { ChangesWriter } from '../projections/changes-writer.js';
 import type { ProjectionReads } from '../projections/projection-reads.js';
 import type { SinkProjectionState, SinkProjectionStates, SinkSource } from '../read-store/sink-source.js';
 import type { TenantInput } from './tenant-input.js';
-import type { TenantDefinitions } from './task-options.js';
+import type { TenantDefinitions, TenantTaskOptions } from './task-options.js';
 
 /** Of one projection, read in one go. */
 const MOST_STATES = 4096;
@@ -34,13 +34,13 @@ export class TenantSink implements SinkSource {
   readonly #definitions: Pick<TenantDefinitions, 'projectionExists'>;
 
   constructor(
-    { tenantId, incarnation }: { readonly tenantId: string; readonly incarnation?: string | undefined },
+    { tenantId, rowsIncarnation }: Pick<TenantTaskOptions, 'tenantId' | 'rowsIncarnation'>,
     input: TenantInput,
     projections: SinkProjections,
     definitions: Pick<TenantDefinitions, 'projectionExists'>,
   ) {
     this.tenantId = tenantId;
-    this.incarnation = incarnation;
+    this.incarnation = rowsIncarnation;
     this.#input = input;
     this.#projections = projections;
     this.#definitions = definitions;
