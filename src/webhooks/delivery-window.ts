@@ -20,6 +20,10 @@ interface Entry<T> {
   attempts: number;
   /** Not before; in the caller's milliseconds. */
   dueAt: number;
+  /** By its schedule, where an attempt was asked for before. */
+  scheduledAt: number | undefined;
+  /** Since its last attempt of the schedule. */
+  wasHurried: boolean;
   inFlight: boolean;
 }
 
@@ -80,6 +84,8 @@ export class DeliveryWindow<T extends Deliverable> {
       bytes,
       attempts: restored?.attempts ?? 0,
       dueAt: restored?.dueAt ?? Number.NEGATIVE_INFINITY,
+      scheduledAt: undefined,
+      wasHurried: false,
       inFlight: false,
     };
     this.#pending.set(item.position, entry);
@@ -98,15 +104,21 @@ export class DeliveryWindow<T extends Deliverable> {
     return true;
   }
 
-  /** A message to attempt now, marked as in flight; undefined: none is due. */
-  take(now: number): T | undefined {
+  /**
+   * A message to attempt now, marked as in flight; undefined: none is due. `probe`: of those that are due one that failed least, which tells
+   * most of the endpoint.
+   */
+  take(now: number, probe = false): T | undefined {
+    let taken: Entry<T> | undefined;
     for (const entry of this.#waiting) {
-      if (entry.dueAt > now) continue;
-      this.#waiting.delete(entry);
-      entry.inFlight = true;
-      return entry.item;
+      if (entry.dueAt > now || (taken !== undefined && entry.attempts >= taken.attempts)) continue;
+      taken = entry;
+      if (!probe) break;
     }
-    return undefined;
+    if (taken === undefined) return undefined;
+    this.#waiting.delete(taken);
+    taken.inFlight = true;
+    return taken.item;
   }
 
   /** When `take` will have something next; undefined: not before something else happens. */
@@ -121,12 +133,28 @@ export class DeliveryWindow<T extends Deliverable> {
     return this.#inFlight(position).attempts;
   }
 
+  /** The attempt is one before its time: where it fails it does not count, and the next one begins then. */
+  isEarly(position: number, now: number): boolean {
+    return (this.#inFlight(position).scheduledAt ?? Number.NEGATIVE_INFINITY) > now;
+  }
+
   /** The attempt failed; another may begin at `dueAt`. */
   failed(position: number, dueAt: number): void {
     const entry = this.#inFlight(position);
     entry.inFlight = false;
     entry.attempts++;
     entry.dueAt = dueAt;
+    entry.scheduledAt = undefined;
+    entry.wasHurried = false;
+    this.#waiting.add(entry);
+  }
+
+  /** An early attempt failed: it is due by its schedule, and not before `notBefore`. */
+  failedEarly(position: number, notBefore: number): void {
+    const entry = this.#inFlight(position);
+    entry.inFlight = false;
+    entry.dueAt = Math.max(entry.scheduledAt ?? entry.dueAt, notBefore);
+    entry.scheduledAt = undefined;
     this.#waiting.add(entry);
   }
 
@@ -149,19 +177,28 @@ export class DeliveryWindow<T extends Deliverable> {
     else this.#waiting.add(next);
   }
 
-  /** The endpoint answers again: what waits for its next attempt is due now. */
-  hurry(): void {
-    for (const entry of this.#waiting) entry.dueAt = Number.NEGATIVE_INFINITY;
+  /**
+   * The endpoint answers again: what waits for its next attempt is due now, once before that one. `again`: it is another endpoint, of which
+   * that says nothing.
+   */
+  hurry(again = false): void {
+    for (const entry of this.#waiting) {
+      if (entry.wasHurried && !again) continue;
+      entry.scheduledAt ??= entry.dueAt;
+      entry.dueAt = Number.NEGATIVE_INFINITY;
+      entry.wasHurried = true;
+    }
   }
 
   checkpoint(): WindowCheckpoint {
     return {
       end: this.#end,
-      pending: Array.from(this.#pending, ([position, { attempts, dueAt }]) =>
-        attempts > 0 && dueAt > Number.NEGATIVE_INFINITY
-          ? ([position, attempts, dueAt] as const)
-          : ([position, attempts] as const),
-      ),
+      pending: Array.from(this.#pending, ([position, { attempts, dueAt, scheduledAt }]) => {
+        const at = scheduledAt ?? dueAt;
+        return attempts > 0 && at > Number.NEGATIVE_INFINITY
+          ? ([position, attempts, at] as const)
+          : ([position, attempts] as const);
+      }),
     };
   }
 

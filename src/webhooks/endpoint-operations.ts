@@ -157,8 +157,10 @@ export class EndpointOperations {
 
   async #begin(endpoint: EndpointWithUrl, { from, to }: ReplayedRange): Promise<void> {
     const { deliverer, store } = this.#options;
+    await this.#settled(endpoint);
     const running = await deliverer.running(endpoint.endpointId);
-    const checkpoint = await this.#settled(endpoint);
+    // On the turn on which it is changed: others may have begun while that was waited for.
+    const checkpoint = running === undefined ? this.#stored(endpoint) : running.checkpoint();
     const replays = checkpoint.replays ?? [];
     const there = replays.some((one) => one.to === to && (one.pending[0]?.[0] ?? one.end) === from);
     if (there) return;

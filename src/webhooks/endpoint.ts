@@ -112,6 +112,8 @@ export class Endpoint<T> implements EndpointIdentity {
   #pausedUntil = Number.NEGATIVE_INFINITY;
   /** The endpoint itself asked for a pause until then. */
   #askedUntil = Number.NEGATIVE_INFINITY;
+  /** When it did. */
+  #askedAt = Number.NEGATIVE_INFINITY;
   /** By the pace, no attempt before. */
   #paceAt = Number.NEGATIVE_INFINITY;
   #lastFailure: string | undefined;
@@ -277,7 +279,7 @@ export class Endpoint<T> implements EndpointIdentity {
   /** The endpoint was changed: what it failed before says nothing now. */
   hurry(): void {
     this.#recovered();
-    for (const { window } of this.#lanes) window.hurry();
+    for (const { window } of this.#lanes) window.hurry(true);
     this.#save();
     this.#pump();
   }
@@ -377,7 +379,7 @@ export class Endpoint<T> implements EndpointIdentity {
     const lanes = this.#lanes;
     for (let i = 0; i < lanes.length; i++) {
       const lane = lanes[(this.#turn + i) % lanes.length] as Lane<T>;
-      const message = lane.window.take(now);
+      const message = lane.window.take(now, this.#failing);
       if (message === undefined) continue;
       this.#turn = (this.#turn + i + 1) % lanes.length;
       return [lane, message];
@@ -413,6 +415,7 @@ export class Endpoint<T> implements EndpointIdentity {
       return this.#settled();
     }
     const attempt = window.attempts(position) + 1;
+    const begunAt = this.context.timers.now();
     const outcome = await this.context.attempt(this, message, attempt, this.#abort.signal);
     if (this.#stopped) {
       // An answer that came while stopping counts where it is a delivery; what was called off is pending still.
@@ -425,7 +428,7 @@ export class Endpoint<T> implements EndpointIdentity {
       this.#pausedUntil = this.context.timers.now() + RESTART_MS;
       return;
     }
-    if (outcome.kind === 'delivered') this.#delivered(lane, position);
+    if (outcome.kind === 'delivered') this.#delivered(lane, position, begunAt);
     else if (outcome.kind === 'failed') this.#failed(lane, message, attempt, outcome);
     else {
       window.released(position);
@@ -446,13 +449,16 @@ export class Endpoint<T> implements EndpointIdentity {
     this.#save();
   }
 
-  #delivered(lane: Lane<T>, position: number): void {
+  #delivered(lane: Lane<T>, position: number, begunAt: number): void {
     lane.window.finish(position);
     // One that was given up, and was sent again.
     if (lane !== this.#live && this.#deadLetters.some((letter) => letter.position === position))
       this.#deadLetters = this.#deadLetters.filter((letter) => letter.position !== position);
     const wasFailing = this.#failing;
+    // What was under way when the endpoint asked for a pause says nothing of it.
+    const asked = begunAt < this.#askedAt ? this.#askedUntil : Number.NEGATIVE_INFINITY;
     this.#recovered();
+    this.#askedUntil = this.#pausedUntil = asked;
     if (wasFailing) for (const { window } of this.#lanes) window.hurry();
   }
 
@@ -472,6 +478,7 @@ export class Endpoint<T> implements EndpointIdentity {
     this.#lastFailure = outcome.reason;
     const asked = outcome.retryAfterMs ?? 0;
     if (asked > 0) {
+      this.#askedAt = now;
       this.#askedUntil = Math.max(this.#askedUntil, now + asked);
       this.#pausedUntil = Math.max(this.#pausedUntil, this.#askedUntil);
     }
@@ -479,6 +486,7 @@ export class Endpoint<T> implements EndpointIdentity {
       this.#pausedUntil = Math.max(this.#pausedUntil, now + this.#pauseMs);
       this.#pauseMs = Math.min(this.#pauseMs * 2, limits.lastPauseMs);
     }
+    if (lane.window.isEarly(message.position, now)) return lane.window.failedEarly(message.position, now + asked);
     const delay = retryDelay(attempt, random(), asked, limits.retryDelaysMs);
     if (delay !== undefined) {
       lane.window.failed(message.position, now + delay);

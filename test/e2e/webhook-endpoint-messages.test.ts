@@ -100,6 +100,49 @@ test('attempts are listed, what is given up is parked, and both can be sent agai
   });
 });
 
+test('ranges that are asked for at once while the endpoint is paused are all sent again', async (t) => {
+  const w = await World.open(t);
+  const endpoint = await w.create('/hook');
+  for (let i = 0; i < 6; i++) await w.add(`k${i}`);
+  await until(async () => w.receiver.of('/hook').length === 6 && (await w.get(endpoint)).pending === 0);
+  const sequences = w.receiver.of('/hook').map(({ record }) => record.sequence);
+  success(await w.post(endpoint, 'pause'), 200);
+  const asked = await Promise.all(sequences.map((one) => w.post(endpoint, 'replay', { from: one, to: one })));
+  for (const answer of asked) success(answer, 202);
+  success(await w.post(endpoint, 'resume'), 200);
+  await until(() => w.receiver.of('/hook').length >= 12);
+  const again = w.receiver
+    .of('/hook')
+    .slice(6)
+    .map(({ record }) => record.sequence);
+  assert.deepEqual(
+    again.sort((a, b) => a - b),
+    sequences.sort((a, b) => a - b),
+  );
+});
+
+test('a pause that the endpoint asks for is kept, whatever was under way then', async (t) => {
+  const w = await World.open(t);
+  const endpoint = await w.create('/busy');
+  let release = (): void => undefined;
+  const after = new Promise<void>((resolve) => (release = resolve));
+  let askedAt = Infinity;
+  const times: number[] = [];
+  w.receiver.answers.set('/busy', ({ record }) => {
+    times.push(performance.now());
+    if (record.key !== 'asks' || askedAt < Infinity) return { status: 200, after };
+    askedAt = performance.now();
+    return { status: 429, headers: { 'retry-after': '2' } };
+  });
+  for (const key of ['one', 'two', 'asks']) await w.add(key);
+  await until(async () => (await w.attempts(endpoint, '?status=429')).length === 1);
+  const before = times.length;
+  release();
+  await w.add('behind');
+  await until(() => times.length >= before + 2);
+  for (const at of times.slice(before)) assert.ok(at - askedAt > 1_900, `${at - askedAt} ms after it asked for 2 s`);
+});
+
 test('filters and the pace', async (t) => {
   const w = await World.open(t);
   const some = await w.create('/some', { keys: ['k1', 'k3'] });

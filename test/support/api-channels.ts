@@ -149,6 +149,8 @@ export interface AnsweredDelivery {
   readonly status: number;
   readonly headers?: Record<string, string>;
   readonly text?: string;
+  /** It is answered then. */
+  readonly after?: Promise<void>;
 }
 
 /** Endpoints of webhooks on the loopback, one a path. */
@@ -171,14 +173,11 @@ export class Receiver {
         const path = request.url ?? '';
         const delivery = { path, headers: single(request.headers), body, record: data };
         receiver.deliveries.push(delivery);
-        const {
-          status,
-          headers = {},
-          text = '',
-        } = receiver.answers.get(path)?.(delivery) ?? {
-          status: receiver.statuses.get(path) ?? 200,
-        };
-        response.writeHead(status, headers).end(text);
+        const given = receiver.answers.get(path)?.(delivery);
+        const { status, headers = {}, text = '', after } = given ?? { status: receiver.statuses.get(path) ?? 200 };
+        const answer = (): void => void response.writeHead(status, headers).end(text);
+        if (after === undefined) answer();
+        else void after.then(answer);
       });
     });
     server.listen(0, '127.0.0.1');

@@ -92,6 +92,36 @@ test('a failing key waits for its time and holds back nothing but itself; once t
   assert.equal(window.hasRoom, false, 'bytes bound it too');
 });
 
+test('an endpoint that answers again uses nothing up of the schedule of a key that it still refuses', () => {
+  const window = new DeliveryWindow<Deliverable>(1, CAPACITY);
+  for (const [position, key] of [
+    [1, 'poison'],
+    [2, 'well'],
+  ] as const)
+    window.add({ position, key }, 10);
+  assert.equal(window.take(0)?.position, 1);
+  window.failed(1, 5_000);
+  // It is due early once, for as long as its own time has not come.
+  window.hurry();
+  assert.deepEqual(window.checkpoint().pending[0], [1, 1, 5_000], 'a restart keeps to the schedule');
+  assert.equal(window.take(10, true)?.position, 2, 'a probe is what failed least');
+  assert.equal(window.take(10)?.position, 1);
+  assert.equal(window.isEarly(1, 20), true);
+  window.failedEarly(1, 20);
+  assert.deepEqual([window.nextDue(), window.checkpoint().pending[0]], [5_000, [1, 1, 5_000]]);
+  window.hurry();
+  assert.equal(window.take(4_999), undefined, 'not again');
+  assert.equal(window.take(5_000)?.position, 1);
+  assert.equal(window.isEarly(1, 5_001), false);
+  window.failed(1, 35_000);
+  window.hurry();
+  assert.equal(window.take(6_000)?.position, 1);
+  // Another address says nothing of the one before.
+  window.failedEarly(1, 6_000);
+  window.hurry(true);
+  assert.equal(window.take(6_001)?.position, 1);
+});
+
 test('the schedule is 5 s to 24 h, each within a fifth of its time, over about three days, and then it ends', () => {
   assert.deepEqual(
     RETRY_DELAYS_MS.map((ms) => ms / 1000),
