@@ -78,10 +78,10 @@ test('what is restored has all that was acknowledged before the backup, in its o
 
   const restored = await statefold(settings(again), elsewhere, 'restore', folder);
   assert.equal(restored.code, 0, restored.err);
-  assert.deepEqual(
-    readdirSync(again).sort(),
-    ['admin-key', 'first-key', 'format.json', 'log', 'master-key'].filter((name) => existsSync(join(data, name))),
-  );
+  assert.deepEqual(readdirSync(again).sort(), [
+    ...['admin-key', 'first-key', 'format.json', 'log', 'master-key'].filter((name) => existsSync(join(data, name))),
+    'restored',
+  ]);
   for (const name of ['log/data.mdb', 'master-key'])
     assert.equal(statSync(join(again, name)).mode & 0o077, 0, `${name} is open to others`);
   const after = await startService(t, { readStore: true, dataDirectory: again });
