@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream, createWriteStream, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { CliError, type BackupSummary } from '../cli/io.js';
 import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
 import { LOCK_FILE, lockDirectory } from '../log/embedded/instance-lock.js';
 import { copyLog } from '../log/embedded/log-backup.js';
-import { DATA_FORMAT, FORMAT_FILE, newRestore, RESTORING_FILE } from './data-directory.js';
+import { DATA_FORMAT, FORMAT_FILE, RESTORED_FILE, RESTORING_FILE } from './data-directory.js';
 
 /** What a backup is complete with: written last. */
 const MANIFEST_FILE = 'backup.json';
@@ -91,8 +91,7 @@ export async function restore(folder: string, dataDirectory: string): Promise<Ba
           `${join(folder, file.name)} is not what was backed up: its SHA-256 is ${sha256}, and was ${file.sha256}. Take another backup; nothing was restored.`,
         );
     }
-    const { file, name } = newRestore();
-    await writeDurably(dataDirectory, file, name);
+    await writeDurably(dataDirectory, RESTORED_FILE, randomBytes(4).toString('hex'));
     await rm(marker);
     await synced(dataDirectory);
     return summaryOf(folder, manifest);

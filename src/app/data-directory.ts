@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import {
   accessSync,
   closeSync,
@@ -23,11 +22,7 @@ export const FORMAT_FILE = 'format.json';
 /** There while a backup is being restored into the directory. */
 export const RESTORING_FILE = 'restoring';
 /** In a data directory that was restored: the name of that restore, 8 hexadecimal digits. */
-const RESTORED_FILE = 'restored';
-export const newRestore = (): { readonly file: string; readonly name: string } => ({
-  file: RESTORED_FILE,
-  name: randomBytes(4).toString('hex'),
-});
+export const RESTORED_FILE = 'restored';
 
 /** The log may end before what others have of it, and go on with other records. Undefined: it was never restored. */
 export function restoreOf(directory: string): string | undefined {

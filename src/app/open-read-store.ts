@@ -138,7 +138,7 @@ export function openReadStore(
       },
     },
     // Tables that several processes write to, or several servers have, can't be exchanged with what one process filled.
-    second: isWrittenByOthers || isReplicated(settings) ? undefined : secondOf(ground, options),
+    second: isWrittenByOthers || cluster !== undefined ? undefined : secondOf(ground, options),
   });
   shutdown.add('sink', async () => {
     await sink.close();
@@ -161,9 +161,6 @@ export function openReadStore(
     },
   };
 }
-
-const isReplicated = ({ clickhouseUrl, clickhouseCluster }: Settings): boolean =>
-  clickhouseUrl !== undefined && clickhouseCluster !== undefined;
 
 /** What a rebuild fills beside the live tables. */
 function secondOf(

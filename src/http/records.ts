@@ -134,22 +134,23 @@ export interface PageAsked {
 }
 
 /** One page of a list of the catalog: `cursor` is the last id of the page before, in base64url. `recordOf`: what is told of an item, about. */
-export function page<T>(
+export function page<T, R extends object>(
   entries: readonly { readonly id: string; readonly value: T }[],
   { limit, cursor }: PageAsked,
-  recordOf: (value: T) => object,
-): { readonly items: readonly T[]; readonly nextCursor: string | undefined } {
+  recordOf: (value: T) => R,
+): { readonly items: readonly T[]; readonly records: readonly R[]; readonly nextCursor: string | undefined } {
   const after = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString('utf8');
   if (after !== undefined && Buffer.from(after).toString('base64url') !== cursor) throw badCursor();
   const from = after === undefined ? 0 : entries.findIndex(({ id }) => id > after);
   const left = from === -1 ? [] : entries.slice(from);
-  const shown = left.slice(
-    0,
-    fitting(left, limit, ({ value }) => jsonBytes(recordOf(value))),
-  );
+  const records: R[] = [];
+  const bytesOf = ({ value }: { readonly value: T }): number =>
+    jsonBytes(records[records.push(recordOf(value)) - 1] as R);
+  const shown = left.slice(0, fitting(left, limit, bytesOf));
   const last = shown.at(-1);
   return {
     items: shown.map(({ value }) => value),
+    records,
     nextCursor:
       last !== undefined && left.length > shown.length ? Buffer.from(last.id).toString('base64url') : undefined,
   };

@@ -87,21 +87,12 @@ export class Rebuild {
     this.#second?.detach(tenantId);
   }
 
-  /** Takes the rows of a tenant out of the live tables and the second set, with no exchange between. */
-  remove(tenantId: string, fromLive: () => Promise<void>): Promise<void> {
-    return this.#step(async () => {
-      await fromLive();
-      if (this.#record.phase === 'filling' && !this.#closing.signal.aborted)
-        await (this.#second ?? this.#openSecond()).remove(tenantId);
-    });
-  }
-
-  /** The same of a tenant that may be followed: it is written anew. */
-  renew(tenantId: string, inLive: () => Promise<void>): Promise<void> {
+  /** Does something to the rows of the live tables and of the second set, with no exchange between. */
+  inBoth(inLive: () => Promise<void>, inSecond: (sink: Sink) => Promise<void>): Promise<void> {
     return this.#step(async () => {
       await inLive();
       if (this.#record.phase === 'filling' && !this.#closing.signal.aborted)
-        await (this.#second ?? this.#openSecond()).rebuild(tenantId);
+        await inSecond(this.#second ?? this.#openSecond());
     });
   }
 

@@ -36,7 +36,7 @@ export class RebuildableSink {
     const { observer, store, logger } = options;
     this.#leftovers = new LeftoverRows({
       ...{ store, logger, reach: () => this.#reach },
-      remove: (tenantId) => this.#renew(tenantId),
+      remove: (tenantId) => this.#inAllSets((sink) => sink.rebuild(tenantId)),
     });
     this.#live = new Sink({
       ...options,
@@ -91,10 +91,7 @@ export class RebuildableSink {
   async remove(tenantId: string): Promise<void> {
     this.detach(tenantId);
     try {
-      // A rebuild that an earlier process began has rows of it too.
-      await this.#settle();
-      const fromLive = (): Promise<void> => this.#live.remove(tenantId);
-      await (this.#rebuild === undefined ? fromLive() : this.#rebuild.remove(tenantId, fromLive));
+      await this.#inAllSets((sink) => sink.remove(tenantId));
     } catch (error) {
       this.#leftovers.look();
       throw error;
@@ -106,10 +103,11 @@ export class RebuildableSink {
     this.#leftovers.look();
   }
 
-  async #renew(tenantId: string): Promise<void> {
+  /** Also in what a rebuild fills, be it one that an earlier process began. */
+  async #inAllSets(work: (sink: Sink) => Promise<void>): Promise<void> {
     await this.#settle();
-    const inLive = (): Promise<void> => this.#live.rebuild(tenantId);
-    await (this.#rebuild === undefined ? inLive() : this.#rebuild.renew(tenantId, inLive));
+    const inLive = (): Promise<void> => work(this.#live);
+    await (this.#rebuild === undefined ? inLive() : this.#rebuild.inBoth(inLive, work));
   }
 
   status(): SinkStatus {

@@ -157,8 +157,9 @@ export class Sink {
    * `deadlineMs`, or when the tenant isn't attached.
    */
   async settled(tenantId: string, deadlineMs: number): Promise<void> {
-    const isFirst = this.#tenants.get(tenantId)?.source.incarnation === undefined && this.#tenants.has(tenantId);
-    if (!isFirst) await this.flush(tenantId, {}, deadlineMs);
+    const tenant = this.#tenants.get(tenantId);
+    // The first of its id has no former one.
+    if (tenant === undefined || tenant.source.incarnation !== undefined) await this.flush(tenantId, {}, deadlineMs);
   }
 
   /** Drops a tenant's rows (or all), then fills them again from the log. Resolves when the rows are dropped; `flush` waits for the refill. */

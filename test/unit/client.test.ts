@@ -209,9 +209,10 @@ test('events of a producer that were answered are stored, whatever becomes of th
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
       controller.enqueue(new TextEncoder().encode(`${lines(2)}\n`));
-      setTimeout(() => ended.abort(new Error('enough')), 20);
       ended.signal.addEventListener('abort', () => controller.error(ended.signal.reason));
     },
+    // Asked for more, it has taken what there was; the next turn has worked it off.
+    pull: () => void setImmediate(() => ended.abort(new Error('enough'))),
   });
   const { client } = scripted(new Response(body, { headers: { 'content-type': 'application/x-ndjson' } }));
   const producer = client.producer({ signal: ended.signal });

@@ -99,8 +99,8 @@ const listTenants = route({
   query: paging,
   answers: { 200: listOf('tenants', Tenant) },
   serve: ({ catalog }, call) => {
-    const { items, nextCursor } = page(catalog.list('tenant', undefined), call.query(), tenantRecord);
-    call.answer(200, { tenants: items.map(tenantRecord), nextCursor });
+    const { records, nextCursor } = page(catalog.list('tenant', undefined), call.query(), tenantRecord);
+    call.answer(200, { tenants: records, nextCursor });
   },
 });
 
@@ -243,8 +243,8 @@ const listKeys = route({
   errors: ['NOT_FOUND'],
   serve: ({ catalog }, call) => {
     const tenantId = requireTenant(catalog, call.parameter('id'));
-    const { items, nextCursor } = page(catalog.list('key', tenantId), call.query(), keyRecord);
-    call.answer(200, { keys: items.map(keyRecord), nextCursor });
+    const { records, nextCursor } = page(catalog.list('key', tenantId), call.query(), keyRecord);
+    call.answer(200, { keys: records, nextCursor });
   },
 });
 

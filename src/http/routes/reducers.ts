@@ -49,12 +49,12 @@ const listReducers = route({
   serve: ({ catalog }, call) => {
     const recordOf = (reducer: ReducerEntity): object =>
       reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId));
-    const { items, nextCursor } = page(
+    const { records, nextCursor } = page(
       catalog.list('reducer', call.tenantId).filter(({ value }) => value.deletedAt === undefined),
       call.query(),
       recordOf,
     );
-    call.answer(200, { reducers: items.map(recordOf), nextCursor });
+    call.answer(200, { reducers: records, nextCursor });
   },
 });
 

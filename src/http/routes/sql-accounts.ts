@@ -68,8 +68,8 @@ const listAccounts = route({
   errors: [...NONE_HERE],
   serve: ({ sqlAccounts }, call) => {
     const entries = sqlAccounts.list(call.tenantId).map((value) => ({ id: value.account.accountId, value }));
-    const { items, nextCursor } = page(entries, call.query(), accountJson);
-    call.answer(200, { accounts: items.map(accountJson), nextCursor });
+    const { records, nextCursor } = page(entries, call.query(), accountJson);
+    call.answer(200, { accounts: records, nextCursor });
   },
 });
 

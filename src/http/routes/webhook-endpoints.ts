@@ -177,8 +177,8 @@ const listEndpoints = route({
   serve: (dependencies, call) => {
     const entries = dependencies.endpoints.list(call.tenantId).map((value) => ({ id: value.endpointId, value }));
     const recordOf = (endpoint: EndpointWithUrl): object => endpointJson(dependencies, endpoint);
-    const { items, nextCursor } = page(entries, call.query(), recordOf);
-    call.answer(200, { endpoints: items.map(recordOf), nextCursor });
+    const { records, nextCursor } = page(entries, call.query(), recordOf);
+    call.answer(200, { endpoints: records, nextCursor });
   },
 });
 
