@@ -42,7 +42,7 @@ const placeOf = ({ name, on }) => {
 
 /**
  * Of test/e2e, what would find nothing else where the log is on Kafka: pages, documents, checks of what is sent, turns and shares before
- * the log, the jail. All others run once more there.
+ * the log, the jail, what only an embedded log has. All others run once more there.
  */
 const ON_ANY_LOG = [
   'assistants',
@@ -50,9 +50,13 @@ const ON_ANY_LOG = [
   'bad-input',
   'client-endpoints',
   'client',
+  'console-charts',
   'console-code',
   'console-deeds',
   'console-edges',
+  'console-first-run',
+  'console-lists',
+  'console-names',
   'console-operations',
   'console-owner',
   'console-types',
@@ -66,7 +70,9 @@ const ON_ANY_LOG = [
   'in-a-browser',
   'notification-config',
   'openapi',
+  'restored-beside-a-server',
   'sql',
+  'sql-accounts',
   'streams-for-browsers',
   'strict-bodies',
   'traces',
