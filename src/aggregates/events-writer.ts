@@ -336,11 +336,9 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     else if (control.kind === 'ReducerFault' || control.kind === 'ReducerRelease') {
       const { aggregateId } = control.value;
       // The process that wrote it did not know of the erasure yet.
-      if (tables.isErased(aggregateId)) {
-        tables.addControl(aggregateId, offset);
-        return listener.straggled(aggregateId);
-      }
+      const straggled = tables.isErased(aggregateId);
       tables.addControl(aggregateId, offset);
+      if (straggled) return listener.straggled(aggregateId);
     }
     listener.controlled(control, offset);
   }

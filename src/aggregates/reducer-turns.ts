@@ -70,7 +70,7 @@ export class ReducerTurns {
   readonly #busy = new Set<string>();
   #turns = 0;
   /** What a catch-up may do now: ask for its turn, wait for it, or take it. */
-  #catchUp: 'asks' | 'waits' | 'goes' = 'asks';
+  #backgroundTurn: 'asks' | 'waits' | 'goes' = 'asks';
   #scheduled = false;
   #closed = false;
 
@@ -159,11 +159,11 @@ export class ReducerTurns {
 
   #beginCatchUp(): boolean {
     const [next] = this.#catchUps;
-    if (next === undefined || this.#catchUp === 'waits') return false;
-    if (this.#catchUp === 'asks') {
-      this.#catchUp = 'waits';
+    if (next === undefined || this.#backgroundTurn === 'waits') return false;
+    if (this.#backgroundTurn === 'asks') {
+      this.#backgroundTurn = 'waits';
       void this.#background.turn().then(() => {
-        this.#catchUp = 'goes';
+        this.#backgroundTurn = 'goes';
         this.#kick();
       });
       return false;
@@ -171,7 +171,7 @@ export class ReducerTurns {
     const most = this.#background.givesWay ? SHORT_BACKGROUND_EVENTS : BACKGROUND_EVENTS;
     const commits = takeCommits(next, this.#busy, most);
     if (commits.length === 0) return false;
-    this.#catchUp = 'asks';
+    this.#backgroundTurn = 'asks';
     next.underWay++;
     const works = commits.map((commit) => ({ commit, waiter: undefined, bytes: 0 }));
     // A failure is noted before the next turn begins.

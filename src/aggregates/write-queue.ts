@@ -165,9 +165,9 @@ export class WriteQueue {
     const decision = this.#decide(command, ahead);
     if (decision.kind === 'write') {
       if (held.size > 0 && held.has(aggregateId)) return leave();
-      const full = command.given === undefined ? this.#options.storage?.refusal : undefined;
-      if (full !== undefined) {
-        pending.reject(full);
+      const refusal = command.given === undefined ? this.#options.storage?.refusal : undefined;
+      if (refusal !== undefined) {
+        pending.reject(refusal);
         return undefined;
       }
       const draft = draftOf(pending, decision);
@@ -229,8 +229,8 @@ export class WriteQueue {
     }
     const decision = this.#decideTransaction(command, heads);
     if (decision.kind === 'write' && held.size > 0 && ids.some((id) => held.has(id))) return leave();
-    const full = decision.kind === 'write' ? this.#options.storage?.refusal : undefined;
-    if (full !== undefined) pending.reject(full);
+    const refusal = decision.kind === 'write' ? this.#options.storage?.refusal : undefined;
+    if (refusal !== undefined) pending.reject(refusal);
     else if (decision.kind === 'write') {
       const draft = transactionDraftOf(pending, decision);
       const { value } = draft.body;

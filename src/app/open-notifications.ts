@@ -1,4 +1,3 @@
-import type { Catalog } from '../catalog/catalog.js';
 import { FeedHub } from '../feed/hub.js';
 import { EndpointOperations } from '../webhooks/endpoint-operations.js';
 import { LogAttemptStore } from '../webhooks/log-attempt-store.js';
@@ -21,7 +20,7 @@ export interface OpenedNotifications {
 export async function openNotifications(
   { settings, logger, metrics, shutdown, budget, clock }: Ground,
   { log, ownership }: Storage,
-  { catalog, sealer }: OpenedCatalog & { readonly catalog: Catalog },
+  { catalog, sealer }: OpenedCatalog,
   { notified }: OpenedTenancy,
   { endpoints }: OpenedEndpoints,
 ): Promise<OpenedNotifications> {

@@ -38,8 +38,8 @@ export function tracedCodeHost(host: CodeHost, tracer: Tracer | undefined): Code
           return result;
         },
       ),
-    runner: (tenantId: string, ...more: []) => {
-      const runner = host.runner(tenantId, ...more);
+    runner: (tenantId: string) => {
+      const runner = host.runner(tenantId);
       let known = runners.get(runner);
       if (known === undefined) runners.set(runner, (known = tracedRunner(runner, tenantId, tracer)));
       return known;

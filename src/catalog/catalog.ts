@@ -160,7 +160,7 @@ export interface EventTypeEntity {
   readonly changedAt: string;
 }
 
-/** Where webhooks of a projection go: a URL, a secret of its own, or both. */
+/** Where webhooks of a projection or of all events go: a URL, a secret of its own, or both. */
 export interface EndpointEntity {
   readonly tenantId: string;
   readonly endpointId: string;
@@ -171,7 +171,7 @@ export interface EndpointEntity {
   readonly isolated: boolean;
   /** Isolated secrets, newest first; empty when shared. */
   readonly secrets: readonly SealedSecret[];
-  /** It gets the changes past this sequence: the last one when it was added to a projection that was there. All unless given. */
+  /** It gets what its source has past this sequence or position: the last one when it was added. All unless given. */
   readonly since?: number;
   /** Set when the endpoint answered 410. */
   readonly disabledAt?: string;

@@ -1,3 +1,4 @@
+import { missingReducer, requireProjection, requireReducer } from '../catalog/require.js';
 import { promisify } from 'node:util';
 import { pause } from '../core/pause.js';
 import { gunzip, gzip } from 'node:zlib';
@@ -151,7 +152,8 @@ export class DeploymentService implements Deployments {
     redeployed: string | undefined,
   ): Promise<Notified> {
     const { catalog, clock, endpoints } = this.#options;
-    const before = redeployed === undefined ? undefined : this.#projection(tenantId, redeployed);
+    const before =
+      redeployed === undefined ? undefined : requireProjection(this.#options.catalog, tenantId, redeployed);
     const configure =
       notifications === undefined ? undefined : await endpoints.configuring(tenantId, notifications, before);
     const artefactId = uuidv7(clock.now());
@@ -187,7 +189,8 @@ export class DeploymentService implements Deployments {
     notifications: NotificationConfig | undefined,
     redeployed: string | undefined,
   ): Promise<ProjectionCheck> {
-    const before = redeployed === undefined ? undefined : this.#projection(tenantId, redeployed);
+    const before =
+      redeployed === undefined ? undefined : requireProjection(this.#options.catalog, tenantId, redeployed);
     if (notifications !== undefined) await this.#options.endpoints.check(notifications);
     return this.#checks.projection(tenantId, sources, before);
   }
@@ -198,7 +201,11 @@ export class DeploymentService implements Deployments {
     notifications: NotificationConfig,
   ): Promise<Notified> {
     const { catalog, endpoints } = this.#options;
-    const configure = await endpoints.configuring(tenantId, notifications, this.#projection(tenantId, projectionId));
+    const configure = await endpoints.configuring(
+      tenantId,
+      notifications,
+      requireProjection(this.#options.catalog, tenantId, projectionId),
+    );
     const projection = await catalog.update('projection', projectionId, (value) =>
       notifications.sse === undefined || notifications.sse === value.sse
         ? undefined
@@ -220,40 +227,39 @@ export class DeploymentService implements Deployments {
   }
 
   async deleteProjection(tenantId: string, projectionId: string): Promise<void> {
-    const projection = this.#projection(tenantId, projectionId);
+    const projection = requireProjection(this.#options.catalog, tenantId, projectionId);
     // Its compilation may write it meanwhile.
     await this.#options.catalog.remove('projection', projectionId);
     await this.#options.endpoints.removeOf(projection);
   }
 
   rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer> {
-    return this.#revisions.rollback(this.#projection(tenantId, projectionId), revision);
+    return this.#revisions.rollback(requireProjection(this.#options.catalog, tenantId, projectionId), revision);
   }
 
   rebuildProjection(tenantId: string, projectionId: string): Promise<RevisionAnswer> {
-    return this.#revisions.rebuild(this.#projection(tenantId, projectionId));
+    return this.#revisions.rebuild(requireProjection(this.#options.catalog, tenantId, projectionId));
   }
 
   reviveProjection(tenantId: string, projectionId: string): Promise<RevisionAnswer> {
-    return this.#revisions.revive(this.#projection(tenantId, projectionId));
+    return this.#revisions.revive(requireProjection(this.#options.catalog, tenantId, projectionId));
   }
 
   async reviveReducer(tenantId: string, reducerId: string): Promise<ReducerEntity> {
-    const reducer = this.#options.catalog.get('reducer', reducerId)?.value;
-    if (reducer?.tenantId !== tenantId) throw noReducer(reducerId);
+    const reducer = requireReducer(this.#options.catalog, tenantId, reducerId);
     await revive(this.#options.catalog, reducer.artefactId);
     return reducer;
   }
 
   cancelBuild(tenantId: string, projectionId: string): Promise<void> {
-    return this.#revisions.cancelBuild(this.#projection(tenantId, projectionId));
+    return this.#revisions.cancelBuild(requireProjection(this.#options.catalog, tenantId, projectionId));
   }
 
   /** Marked first: a binding that is made meanwhile, by another process perhaps, sees the mark or is seen. */
   async deleteReducer(tenantId: string, reducerId: string): Promise<void> {
     const { catalog } = this.#options;
     const reducer = catalog.get('reducer', reducerId)?.value;
-    if (reducer?.tenantId !== tenantId) throw noReducer(reducerId);
+    if (reducer?.tenantId !== tenantId) throw missingReducer(reducerId);
     if (reducer.status === 'pending_compilation')
       throw new StatefoldError(
         'REDUCER_NOT_COMPILED',
@@ -320,22 +326,15 @@ export class DeploymentService implements Deployments {
     // Its deletion has not seen the binding: the one before holds.
     if (bound === undefined) await catalog.delete('binding', id, version);
     else await catalog.put('binding', id, version, { ...bound, generation: binding.generation + 1 });
-    throw noReducer(reducerId);
+    throw missingReducer(reducerId);
   }
 
   async rotateProjectionSecret(tenantId: string, projectionId: string): Promise<string> {
-    return this.#options.endpoints.rotateOfProjection(this.#projection(tenantId, projectionId));
+    return this.#options.endpoints.rotateOfProjection(requireProjection(this.#options.catalog, tenantId, projectionId));
   }
 
   rotateTenantSecret(tenantId: string): Promise<string> {
     return this.#options.endpoints.rotateShared(tenantId);
-  }
-
-  #projection(tenantId: string, projectionId: string): ProjectionEntity {
-    const projection = this.#options.catalog.get('projection', projectionId)?.value;
-    if (projection?.tenantId !== tenantId)
-      throw new StatefoldError('NOT_FOUND', `there is no projection '${projectionId}'`);
-    return projection;
   }
 
   #now(): string {
@@ -535,8 +534,6 @@ function unlessQuota(error: unknown): CompileResult {
 }
 
 const REMEMBERED_BINDINGS = 50;
-const noReducer = (reducerId: string): StatefoldError =>
-  new StatefoldError('NOT_FOUND', `there is no reducer '${reducerId}'`);
 const formerOf = ({ reducerId, className, boundAt, generation }: BindingEntity): FormerBinding => ({
   reducerId,
   className,

@@ -1,3 +1,4 @@
+import { requireReducer } from '../catalog/require.js';
 import type { Catalog } from '../catalog/catalog.js';
 import type { Discovered, Unit } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
@@ -35,9 +36,7 @@ export function boundClass(
   reducerId: string,
   className: string | undefined,
 ): Unit {
-  const reducer = catalog.get('reducer', reducerId)?.value;
-  if (reducer?.tenantId !== tenantId || reducer.deletedAt !== undefined)
-    throw new StatefoldError('NOT_FOUND', `there is no reducer '${reducerId}'`);
+  const reducer = requireReducer(catalog, tenantId, reducerId);
   if (reducer.status !== 'compiled')
     throw new StatefoldError(
       'REDUCER_NOT_COMPILED',

@@ -1,3 +1,4 @@
+import { requireProjection } from '../catalog/require.js';
 import type { Catalog } from '../catalog/catalog.js';
 import type { CodeHost, CompileResult, Unit } from '../code-host/code-host.js';
 import { gone } from '../core/append-rules.js';
@@ -150,7 +151,7 @@ export class InspectionService implements Inspections {
     sources: readonly SourceFile[],
     options: ProjectionDryRunOptions,
   ): Promise<DryRun> {
-    if (options.projectionId !== undefined) this.#projection(tenantId, options.projectionId);
+    if (options.projectionId !== undefined) requireProjection(this.#options.catalog, tenantId, options.projectionId);
     return this.#turns.once(tenantId, async () => {
       const compiled = await this.#options.codeHost.compile({ tenantId, kind: 'projection', sources });
       if (!compiled.ok)
@@ -215,7 +216,7 @@ export class InspectionService implements Inspections {
   }
 
   async verifyProjection(tenantId: string, projectionId: string, which: KeysToVerify): Promise<KeysVerified> {
-    this.#projection(tenantId, projectionId);
+    requireProjection(this.#options.catalog, tenantId, projectionId);
     return this.#turns.once(tenantId, async () => {
       const source = await this.#projections(tenantId);
       const live = source.live(projectionId);
@@ -251,11 +252,6 @@ export class InspectionService implements Inspections {
       });
       return { projectionId, revision: live.revision, unknown, ...verified };
     });
-  }
-
-  #projection(tenantId: string, projectionId: string): void {
-    if (this.#options.catalog.get('projection', projectionId)?.value.tenantId !== tenantId)
-      throw new StatefoldError('NOT_FOUND', `there is no projection '${projectionId}'`);
   }
 
   async #partitions(tenantId: string): Promise<readonly AggregateSource[]> {

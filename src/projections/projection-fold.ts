@@ -117,9 +117,9 @@ export class ProjectionBatch {
     for (let i = most; i < changes.length; i++) {
       const next = commitAt(i);
       if (i - first < most || next === undefined || next === commitAt(i - 1)) continue;
-      const through = commits.indexOf(next);
-      yield { commits: commits.slice(0, through), changes: changes.slice(first, i) };
-      [commits, first] = [commits.slice(through), i];
+      const endIndex = commits.indexOf(next);
+      yield { commits: commits.slice(0, endIndex), changes: changes.slice(first, i) };
+      [commits, first] = [commits.slice(endIndex), i];
     }
     yield { commits, changes: changes.slice(first) };
   }

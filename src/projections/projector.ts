@@ -406,11 +406,11 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const { offset } = cut;
     logger.warn({ input: offset }, 'the code gave another state than before the restart; the recorded one holds');
     for (const unit of units) code.runner.forget(unit.id);
-    const through = commits.indexOf(cut) + 1;
+    const endIndex = commits.indexOf(cut) + 1;
     this.#writePortion(
       values.filter(({ inputOffset }) => inputOffset < offset),
-      commits[through]?.offset ?? upTo,
-      commits.slice(0, through),
+      commits[endIndex]?.offset ?? upTo,
+      commits.slice(0, endIndex),
     );
     return false;
   }
@@ -432,10 +432,12 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       const { values, part }: Portion = portion;
       portion = portions.next().value;
       const end = portion?.values[0]?.inputOffset;
-      const through = end === undefined ? commits.length : commits.findIndex(({ offset }) => offset === end);
+      const endIndex = end === undefined ? commits.length : commits.findIndex(({ offset }) => offset === end);
       const from = flown;
-      eventLoop.slice('projections', () => this.#writePortion(values, end ?? upTo, commits.slice(from, through), part));
-      flown = through;
+      eventLoop.slice('projections', () =>
+        this.#writePortion(values, end ?? upTo, commits.slice(from, endIndex), part),
+      );
+      flown = endIndex;
     }
   }
 

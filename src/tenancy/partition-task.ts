@@ -29,7 +29,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   readonly partition: number;
   readonly slotKey: string;
   readonly section: string;
-  readonly core: AggregatePartition;
+  readonly aggregates: AggregatePartition;
   readonly #options: PartitionTaskOptions;
   readonly #tables: PartitionTables;
   /** Ends the count of what is stored here. */
@@ -52,7 +52,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     const { events: from = EMPTY_FENCE, order } = tables.checkpoint() ?? {};
     this.#tables = tables;
     this.#orderFrom = order;
-    this.core = new AggregatePartition({
+    this.aggregates = new AggregatePartition({
       setting: options,
       partition,
       partitionCount,
@@ -68,12 +68,12 @@ export class PartitionTask extends Activation implements PartitionListener, Held
 
   /** What a snapshot would spare the next owner; undefined while this is no owner, who alone writes them. */
   get foldedSoFar(): FoldedSoFar | undefined {
-    return this.owned ? { records: this.core.position, bytes: this.core.foldedBytes } : undefined;
+    return this.owned ? { records: this.aggregates.position, bytes: this.aggregates.foldedBytes } : undefined;
   }
 
   /** Faulted aggregates, where this process owns them. */
   get faulted(): number {
-    return this.owned ? this.core.faulted : 0;
+    return this.owned ? this.aggregates.faulted : 0;
   }
 
   /** The tenant's own task reads it. */
@@ -88,17 +88,17 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   /** The tenant's own task reads it from now on. Ended by the function that it gives. */
   hold(): () => void {
     this.#holds++;
-    this.core.readByTenant(true);
+    this.aggregates.readByTenant(true);
     this.#bindAll();
     return () => {
       this.#holds--;
-      this.core.readByTenant(this.held);
+      this.aggregates.readByTenant(this.held);
     };
   }
 
   /** A mere standby runs no code: who takes it over reads the definitions. */
   bind(reducer: BoundReducer): void {
-    if (this.owned || (this.status === 'STANDBY' && this.held)) this.core.bind(reducer);
+    if (this.owned || (this.status === 'STANDBY' && this.held)) this.aggregates.bind(reducer);
   }
 
   placeOf(partition: number, offset: number): number | Promise<number | undefined> {
@@ -148,7 +148,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     const { log, partitionCount, changesRetentionMs, definitions } = this.#options;
     await log.ensureTopics(tenantTopics(storedAs(this.#options), changesRetentionMs, partitionCount));
     this.mustRestore();
-    await this.core.open({ claim });
+    await this.aggregates.open({ claim });
     // After the claim: what a former owner halted is known from here on.
     if (claim) await definitions.caughtUp?.();
   }
@@ -158,12 +158,12 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   }
 
   protected override async take(): Promise<void> {
-    await this.core.claim();
+    await this.aggregates.claim();
     await this.#options.definitions.caughtUp?.();
   }
 
   protected override serve(): void {
-    this.core.serve();
+    this.aggregates.serve();
     this.#bindAll();
   }
 
@@ -173,7 +173,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
 
   protected override async shutDown(): Promise<void> {
     this.#order?.close();
-    await this.core.close();
+    await this.aggregates.close();
     await this.#tables.section.close();
     this.#uncount?.();
   }
@@ -183,11 +183,11 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   }
 
   #checkpoint(): void {
-    const { core } = this;
-    core.forgetCommands();
-    const events = core.fence;
+    const { aggregates } = this;
+    aggregates.forgetCommands();
+    const events = aggregates.fence;
     const order = this.#order?.checkpoint ?? this.#orderFrom;
     this.#tables.setCheckpoint({ events, changes: EMPTY_FENCE, projected: 0, ...(order && { order }) });
-    if (this.owned) this.#options.log.reportPositions([{ of: core.ref, position: events.position }]);
+    if (this.owned) this.#options.log.reportPositions([{ of: aggregates.ref, position: events.position }]);
   }
 }

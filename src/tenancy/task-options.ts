@@ -47,7 +47,7 @@ export interface TenantTaskOptions
 
 /** A partition past the first as its tenant's own task has it. */
 export interface HeldPartition {
-  readonly core: AggregatePartition;
+  readonly aggregates: AggregatePartition;
   /** This process is its owner, as far as it knows. */
   readonly owned: boolean;
   /** Resolves when it has stopped, by itself or since it was closed. */

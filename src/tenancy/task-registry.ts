@@ -22,7 +22,7 @@ export interface TaskRegistryOptions<T extends Activation> {
   readonly onOpened?: ((task: T, opening: Opening) => void) | undefined;
   readonly onClosed?: ((task: T) => void) | undefined;
   /** A task or a standby ended by itself. */
-  readonly onStopped?: ((key: string) => void) | undefined;
+  readonly onEnded?: ((key: string) => void) | undefined;
 }
 
 /** How a task came to serve. */
@@ -288,7 +288,7 @@ export class TaskRegistry<T extends Activation> {
     else if (held)
       this.#options.logger.error({ err: error, slotKey: key }, 'a tenant stopped; it is restored at its next use');
     if (held) void this.#end(entry);
-    this.#options.onStopped?.(key);
+    this.#options.onEnded?.(key);
   }
 
   #of(stage: Stage): Entry<T>[] {

@@ -226,7 +226,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
   }
 
   partition(partition: number): AggregatePartition | undefined {
-    return partition === 0 ? this.first : this.#tasks.get(partition)?.core;
+    return partition === 0 ? this.first : this.#tasks.get(partition)?.aggregates;
   }
 
   foldedTo(partition: number): number | undefined {
@@ -300,7 +300,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
         const task = await this.#options.partitions.acquire(partition);
         if (this.#isClosed()) return;
         failures = 0;
-        const held = [task.hold(), this.#read(partition, task.core)];
+        const held = [task.hold(), this.#read(partition, task.aggregates)];
         const release = (): void => held.splice(0).forEach((end) => end());
         this.#ends.push(release);
         this.#tasks.set(partition, task);

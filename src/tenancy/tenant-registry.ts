@@ -12,7 +12,7 @@ import type { AggregateHome } from '../aggregates/aggregates.js';
 import type { AggregateHomes, Tenant, Tenants } from './tenant.js';
 import type { TenantTask } from './tenant-task.js';
 
-export interface TenantRegistryOptions extends Omit<TaskRegistryOptions<TenantTask>, 'create' | 'onStopped'> {
+export interface TenantRegistryOptions extends Omit<TaskRegistryOptions<TenantTask>, 'create' | 'onEnded'> {
   /** A new task of the tenant; undefined when the catalog has none. */
   readonly create: (
     tenantId: string,
@@ -72,12 +72,12 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   constructor(options: TenantRegistryOptions) {
     this.#options = options;
     const { sectionOf, prepare, refuses, logger, idleMs, ownership, partitions } = options;
-    const onStopped = (key: string): void => {
+    const onEnded = (key: string): void => {
       for (const listener of this.#stopListeners) listener(key);
     };
     this.#tenants = new TaskRegistry({
       ...options,
-      onStopped,
+      onEnded,
       create: (tenantId, stopped) => options.create(tenantId, stopped, this.#source(tenantId)),
       keeps: (tenantId) => this.#isFed(tenantId),
     });
@@ -88,7 +88,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
       logger,
       idleMs,
       ownership,
-      onStopped,
+      onEnded,
       onOpened: partitions?.onOpened,
       onClosed: partitions?.onClosed,
       create: (slotKey, stopped) => {
@@ -154,7 +154,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     // What is appended is for its projections too, which are the tenant's own task's.
     if (tenant === undefined && this.#options.ownership.owns(tenantId)) this.open(tenantId).catch(() => undefined);
     const key = partitionKey(tenantId, partition);
-    return this.#partitions.active(key)?.core ?? this.#partitions.open(key).then(({ core }) => core);
+    return this.#partitions.active(key)?.aggregates ?? this.#partitions.open(key).then(({ aggregates }) => aggregates);
   }
 
   async inspection(tenantId: string): Promise<TenantInspection> {
@@ -165,7 +165,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
     return partition === 0
       ? (await this.open(tenantId)).first
-      : (await this.#partitions.open(partitionKey(tenantId, partition))).core;
+      : (await this.#partitions.open(partitionKey(tenantId, partition))).aggregates;
   }
 
   /** The partition, of which this process is the owner by what the log has now. @throws NotOwnerError | StatefoldError */
@@ -173,7 +173,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     const of =
       partition === 0
         ? (await this.open(tenantId)).first
-        : (await this.#partitions.open(partitionKey(tenantId, partition))).core;
+        : (await this.#partitions.open(partitionKey(tenantId, partition))).aggregates;
     if (of.owned) await of.caughtUpAsOwner();
     if (!of.owned) throw new NotOwnerError();
     return of;

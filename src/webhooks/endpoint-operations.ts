@@ -188,7 +188,7 @@ export class EndpointOperations {
     if (!running.started)
       throw new StatefoldError(
         'UNAVAILABLE',
-        'EndpointOperations to the endpoint are only beginning: send the request again.',
+        'Deliveries to the endpoint are only beginning: send the request again.',
         {
           retryAfterSeconds: 1,
         },

@@ -1,3 +1,4 @@
+import { requireProjection } from '../catalog/require.js';
 import type { Catalog, EndpointEntity, EndpointSource, ProjectionEntity } from '../catalog/catalog.js';
 import type { Sealer } from '../catalog/sealing.js';
 import { rotateSecrets, signingSecrets } from '../catalog/webhook-secrets.js';
@@ -202,7 +203,7 @@ export class Endpoints {
   /** @throws StatefoldError NOT_FOUND (the projection), WEBHOOK_URL_REFUSED, QUOTA_EXCEEDED, UNAVAILABLE */
   async create(tenantId: string, asked: NewEndpoint): Promise<EndpointWithUrl> {
     const projectionId = projectionOf(asked.source);
-    if (projectionId !== undefined) this.#requireProjection(tenantId, projectionId);
+    if (projectionId !== undefined) requireProjection(this.#options.catalog, tenantId, projectionId);
     this.#requireRoom(tenantId);
     const beingMade = (more: number): void => {
       const now = (this.#beingMade.get(tenantId) ?? 0) + more;
@@ -333,11 +334,6 @@ export class Endpoints {
     });
     if (!hasUrl(written)) throw missing(endpointId);
     return written;
-  }
-
-  #requireProjection(tenantId: string, projectionId: string): void {
-    if (this.#options.catalog.get('projection', projectionId)?.value.tenantId !== tenantId)
-      throw new StatefoldError('NOT_FOUND', `projection ${projectionId} does not exist`);
   }
 
   /** The last position that the source has. */

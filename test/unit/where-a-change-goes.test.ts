@@ -6,7 +6,7 @@ import test from 'node:test';
 import { ROOT } from '../support/service.js';
 
 const PAGES = ['CONTRIBUTING.md', 'docs/architecture.md'];
-/** Where what a page names may begin; a name in a row goes on from the folder of the one before it. */
+/** Where what a page names may begin; a name goes on from a folder that its section names. */
 const BEGIN = [
   '',
   'src',
@@ -34,11 +34,11 @@ const source = CODE.flatMap((folder) => [...filesIn(folder)])
   .join('\n');
 const words = new Set(source.match(/[A-Za-z_$][\w$]*/g));
 
-/** What stands in backticks, line by line, blocks left out. */
+/** What stands in backticks, section by section, blocks left out. */
 const named = (page: string): { readonly line: string; readonly names: string[] }[] =>
   readFileSync(join(ROOT, page), 'utf8')
     .replaceAll(/^```[\s\S]*?^```/gm, '')
-    .split('\n')
+    .split(/^#+ /m)
     .map((line) => ({ line, names: [...line.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name) }));
 
 const isFile = (name: string): boolean =>
@@ -52,7 +52,7 @@ for (const page of PAGES)
     const lacking: string[] = [];
     let found = 0;
     for (const { line, names } of named(page)) {
-      // Within a row `support/` may be followed by files in it.
+      // Within a section `support/` may be followed by files in it.
       const before = names.filter((name) => name.includes('/')).flatMap((name) => [name, name.replace(/\/[^/]*$/, '')]);
       const places = [...BEGIN, ...before.flatMap((folder) => BEGIN.map((root) => join(root, folder)))];
       for (const name of names) {
@@ -71,3 +71,24 @@ for (const page of PAGES)
     assert.ok(found > 20, `${found}`);
     assert.deepEqual(lacking, []);
   });
+
+test('the page on architecture names everyone who listens to the catalog and to the assignment', () => {
+  const page = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
+  const paragraph = (start: string): string => {
+    const from = page.indexOf(start);
+    assert.ok(from >= 0, start);
+    return page.slice(from, page.indexOf('\n\n', from));
+  };
+  const places = { catalog: paragraph('Every process folds the catalog.'), ownership: paragraph('Who listens to the') };
+  const left: string[] = [];
+  let found = 0;
+  for (const path of filesIn('src'))
+    for (const [, of = ''] of readFileSync(join(ROOT, path), 'utf8').matchAll(/\b(#?catalog|ownership)\.onChange\(/g)) {
+      found++;
+      const text = places[of === 'ownership' ? 'ownership' : 'catalog'];
+      const file = path.slice('src/'.length);
+      if (!text.includes(file) && !text.includes(file.slice(file.lastIndexOf('/') + 1))) left.push(`${file} (${of})`);
+    }
+  assert.ok(found > 12, `${found}`);
+  assert.deepEqual(left, []);
+});

@@ -5,7 +5,7 @@ import type { ReleaseMode } from '../../core/records.js';
 import type { KeyRelease } from '../../tenancy/faults.js';
 import { optionalJson } from '../bodies.js';
 import { paging, requireAggregateType, requireName } from '../parameters.js';
-import { requireProjection } from '../require-projection.js';
+import { requireProjection } from '../../catalog/require.js';
 import type { Call } from '../route.js';
 import { aggregateId, aggregateType, component, Fault, integer, KeyFault, listOf, text } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';

@@ -6,7 +6,7 @@ import type { AggregatesVerified, Difference, KeysVerified } from '../../inspect
 import { json, upload } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
 import { aggregateTypeName, anyText, integerFrom, requireAggregateType } from '../parameters.js';
-import { requireProjection } from '../require-projection.js';
+import { requireProjection } from '../../catalog/require.js';
 import { Diagnostic, Fault, integer, KeyFault, seconds, text } from '../schema.js';
 import { patch } from '../state-at.js';
 import { route } from './dependencies.js';

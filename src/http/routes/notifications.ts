@@ -9,7 +9,7 @@ import { changesOf } from '../../feed/sources.js';
 import type { Before, Followed } from '../followed.js';
 import { described, flag, integerFrom, nameUpTo, repeated, TICKET, type Values } from '../parameters.js';
 import { WAIT_FOR } from '../position-waits.js';
-import { requireProjection } from '../require-projection.js';
+import { requireProjection } from '../../catalog/require.js';
 import { aggregateId, aggregateType, component, integer, state, text, timestamp, version } from '../schema.js';
 import { EVENT_STREAM } from '../sse/event-streams.js';
 import { route, type RouteDependencies } from './dependencies.js';

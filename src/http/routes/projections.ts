@@ -15,7 +15,7 @@ import { CONFIG_FIELD, NotificationConfig, readNotificationConfig } from '../not
 import { anyText, nameUpTo, paging, requireName } from '../parameters.js';
 import { WAIT_FOR } from '../position-waits.js';
 import { notificationsJson, page, projectionRecord, type ProjectionNow } from '../records.js';
-import { requireProjection } from '../require-projection.js';
+import { requireProjection } from '../../catalog/require.js';
 import {
   compiled,
   component,

@@ -1,6 +1,6 @@
+import { requireReducer } from '../../catalog/require.js';
 import { z } from 'zod';
 import type { ReducerEntity } from '../../catalog/catalog.js';
-import { StatefoldError } from '../../core/errors.js';
 import { artefactFault } from '../../deployments/artefact-health.js';
 import { unboundTypes } from '../../deployments/binding-records.js';
 import { upload } from '../bodies.js';
@@ -113,9 +113,7 @@ const getReducer = route({
   errors: ['NOT_FOUND'],
   serve: ({ catalog }, call) => {
     const id = call.parameter('id');
-    const reducer = catalog.get('reducer', id)?.value;
-    if (reducer?.tenantId !== call.tenantId || reducer.deletedAt !== undefined)
-      throw new StatefoldError('NOT_FOUND', `reducer ${id} does not exist`);
+    const reducer = requireReducer(catalog, call.tenantId, id);
     const fault = artefactFault(catalog, reducer.artefactId);
     call.answer(200, reducerRecord(reducer, unboundTypes(catalog, reducer), fault));
   },
@@ -133,9 +131,7 @@ const getReducerSources = route({
   errors: ['NOT_FOUND'],
   serve: async ({ catalog, deployments }, call) => {
     const id = call.parameter('id');
-    const reducer = catalog.get('reducer', id)?.value;
-    if (reducer?.tenantId !== call.tenantId || reducer.deletedAt !== undefined)
-      throw new StatefoldError('NOT_FOUND', `reducer ${id} does not exist`);
+    const reducer = requireReducer(catalog, call.tenantId, id);
     await memoryOf(call.request)?.pageOf(call.response);
     call.answer(200, { reducerId: id, files: await deployments.uploadedSources(reducer.artefactId) });
   },

@@ -4,7 +4,7 @@ import { StatefoldError } from '../../core/errors.js';
 import { historyOf, revisionsOf } from '../../deployments/revisions.js';
 import { optionalJson } from '../bodies.js';
 import { memoryOf } from '../request-memory.js';
-import { requireProjection } from '../require-projection.js';
+import { requireProjection } from '../../catalog/require.js';
 import { component, integer, Source, text, timestamp, version } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_STATE_KEY, isName } from '../../core/names.js';
 import { json } from '../bodies.js';
-import { requireProjection } from '../require-projection.js';
+import { requireProjection } from '../../catalog/require.js';
 import { component, text, timestamp } from '../schema.js';
 import { plainPath } from '../tickets.js';
 import { route } from './dependencies.js';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { requireProjection } from '../require-projection.js';
+import { requireProjection } from '../../catalog/require.js';
 import { text } from '../schema.js';
 import { route } from './dependencies.js';
 
