@@ -18,15 +18,16 @@ export interface Quotas {
 
 export type QuotaName = keyof Quotas;
 
-export const QUOTA_NAMES = [
-  'requestsPerSecond',
-  'eventsPerSecond',
-  'storageBytes',
-  'projections',
-  'reducers',
-  'connections',
-  'pendingUploads',
-] as const satisfies readonly QuotaName[];
+/** Each: an object that lacks one is refused by the compiler, as a list would not be. */
+export const QUOTA_NAMES = Object.keys({
+  requestsPerSecond: true,
+  eventsPerSecond: true,
+  storageBytes: true,
+  projections: true,
+  reducers: true,
+  connections: true,
+  pendingUploads: true,
+} satisfies Record<QuotaName, true>) as readonly QuotaName[];
 
 /** What a tenant may take, as of the call; `Infinity` where nothing is set. */
 export type QuotaOf = (tenantId: string, name: QuotaName) => number;
