@@ -2,6 +2,7 @@ import { traced, tracing } from '../core/tracing.js';
 import type { Catalog, CatalogChange, EndpointEntity } from '../catalog/catalog.js';
 import { isClosed, onSuspension } from '../catalog/suspension.js';
 import { signingSecrets } from '../catalog/webhook-secrets.js';
+import { backOff, type BackOff } from '../core/back-off.js';
 import { UNBOUNDED, type MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
 import { isoTimestamp } from '../core/event.js';
@@ -102,6 +103,8 @@ const DEFAULT_LIMITS: WebhookLimits = {
   probesOfAll: 32,
   probesOfTenant: 4,
 };
+/** Between attempts to write down that an endpoint is disabled, milliseconds. */
+const DISABLING: BackOff = { first: 1_000, last: 60_000 };
 /** Tenants that are opened at once at a start, to deliver what the last run left. */
 const OPEN_AT_ONCE = 4;
 
@@ -111,6 +114,8 @@ export class WebhookDeliverer {
   readonly #endpoints = new Map<string, Endpoint<unknown>>();
   /** By endpoint id: what was stopped and has not ended yet. */
   readonly #stopping = new Map<string, Promise<void>>();
+  /** By endpoint id: the URL that answered 410, until that is written down. */
+  readonly #gone = new Map<string, string>();
   readonly #client: WebhookClient;
   readonly #clock: Clock;
   readonly #context: EndpointContext;
@@ -238,6 +243,7 @@ export class WebhookDeliverer {
   #configure(endpointId: string, previous: EndpointEntity | undefined): void {
     const endpoint = this.#endpoints.get(endpointId);
     const value = endpointOf(this.options.catalog, endpointId);
+    if (value?.url !== this.#gone.get(endpointId)) this.#gone.delete(endpointId);
     if (!isActive(value)) {
       if (endpoint !== undefined) this.#stop(endpoint);
       // A disabled endpoint keeps its place; one that was taken away begins anew if it is ever given again.
@@ -251,8 +257,8 @@ export class WebhookDeliverer {
     else endpoint.reconsider();
   }
 
-  async #begin({ tenantId, endpointId, source, since }: EndpointWithUrl, resumed = false): Promise<void> {
-    if (this.#closed || this.#endpoints.has(endpointId)) return;
+  async #begin({ tenantId, endpointId, url, source, since }: EndpointWithUrl, resumed = false): Promise<void> {
+    if (this.#closed || this.#endpoints.has(endpointId) || this.#gone.get(endpointId) === url) return;
     const endpoint = new Endpoint(tenantId, endpointId, messagesOf(source), this.#context);
     this.#endpoints.set(endpointId, endpoint);
     // It goes on where the one before it ends.
@@ -291,14 +297,29 @@ export class WebhookDeliverer {
     if (endpoint !== undefined) this.#stop(endpoint);
     this.options.logger.warn({ tenantId, endpointId }, 'the endpoint answered 410: no more webhooks are sent to it');
     this.options.observer?.disabled?.(tenantId, endpointId);
-    this.options.endpoints
-      .disable(endpointId, url)
-      .catch((error: unknown) =>
-        this.options.logger.warn(
-          { err: error, tenantId, endpointId },
-          'that the endpoint is disabled could not be written down',
-        ),
+    this.#gone.set(endpointId, url);
+    void this.#writeDisabled({ tenantId, endpointId }, url, 0);
+  }
+
+  /** Until the catalog has it nothing is sent there, and it is tried again. */
+  async #writeDisabled(
+    endpoint: Pick<EndpointIdentity, 'tenantId' | 'endpointId'>,
+    url: string,
+    failures: number,
+  ): Promise<void> {
+    const { tenantId, endpointId } = endpoint;
+    if (this.#closed || this.#gone.get(endpointId) !== url) return;
+    try {
+      await this.options.endpoints.disable(endpointId, url);
+      this.#gone.delete(endpointId);
+    } catch (error) {
+      this.options.logger.warn(
+        { err: error, tenantId, endpointId },
+        'that the endpoint is disabled could not be written down: nothing is sent to it, and it is tried again',
       );
+      const again = (): void => void this.#writeDisabled(endpoint, url, failures + 1);
+      this.#context.timers.after(backOff(failures, DISABLING), again);
+    }
   }
 
   /** Address and secrets are those of the moment: a rotation that was answered counts from the next attempt on. */

@@ -18,6 +18,7 @@ import { mintWebhookSecret, Sealer } from '../../src/catalog/sealing.js';
 import { rotateSecrets } from '../../src/catalog/webhook-secrets.js';
 import { MemoryBudget } from '../../src/core/budget.js';
 import { systemClock } from '../../src/core/clock.js';
+import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
 import { FeedHub } from '../../src/feed/hub.js';
@@ -245,6 +246,37 @@ test('410 disables the endpoint for good, in the catalog', async (t) => {
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(to.received.length, 1);
   assert.equal(deliverer.status('p1'), undefined);
+});
+
+test('a 410 that the catalog refuses to write down is written later, and nothing is sent meanwhile', async (t) => {
+  let isFull = true;
+  let refused = 0;
+  const disable: Endpoints['disable'] = (endpointId, url) => {
+    if (!isFull) return w.endpoints.disable(endpointId, url);
+    refused++;
+    return Promise.reject(new StatefoldError('UNAVAILABLE', 'the catalog is not writable'));
+  };
+  const w = world(t, { endpoints: { disable } });
+  const to = await receiver(t, (_, response) => void response.writeHead(410).end());
+  const moved = await receiver(t);
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(to.url);
+  w.feed.accept(change(1, { key: 'a' }));
+  await until(() => refused === 1, 'it is refused');
+  // What else begins endpoints does not begin this one.
+  w.configure(to.url, { ratePerSecond: 5 });
+  await deliverer.reassign();
+  w.feed.accept(change(2, { key: 'b' }));
+  await until(() => (w.timers.advance(1_000), refused === 3), 'it is tried again');
+  isFull = false;
+  await until(
+    () => (w.timers.advance(1_000), w.catalog.get('endpoint', 'p1')?.value.disabledAt !== undefined),
+    'the catalog knows',
+  );
+  assert.deepEqual(to.sequences(), [1]);
+  w.configure(moved.url);
+  await until(() => moved.received.length === 2, 'nothing is lost');
 });
 
 test('410 of a URL that the endpoint has no more disables nothing: what was sent there goes to the new one', async (t) => {
