@@ -132,12 +132,15 @@ export class Authenticator {
     return { key: isKey(given) ? this.#catalog.keyByHash(hashApiKey(given)) : undefined, ticket: undefined };
   }
 
-  /** Called with the id of each key that is revoked or deleted, on the turn of the change. Who holds on to a key that expires looks at its `expiresAt`. */
-  onRevoked(listener: (keyId: string) => void): void {
+  /**
+   * Called with the id of each key that is revoked, or deleted, which it is with its tenant alone, on the turn of the change. Who holds on to a
+   * key that expires looks at its `expiresAt`.
+   */
+  onRevoked(listener: (keyId: string, why: 'revoked' | 'tenant deleted') => void): void {
     this.#catalog.onChange(({ kind, id, value, previous }) => {
       if (kind !== 'key') return;
       const inForce = (key: typeof value): boolean => key !== undefined && key.revokedAt === undefined;
-      if (inForce(previous) && !inForce(value)) listener(id);
+      if (inForce(previous) && !inForce(value)) listener(id, value === undefined ? 'tenant deleted' : 'revoked');
     });
   }
 }

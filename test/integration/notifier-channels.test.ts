@@ -473,6 +473,13 @@ test('revoked keys, deleted projections, the limit of a tenant and the end of th
   w.catalog.set('key', 'id-t1', { ...key, revokedAt: '2026-01-02T00:00:00.000Z' });
   await until(() => first.code === 4401, 'the key is revoked');
   w.catalog.set('key', 'id-t1', key);
+  const ofTenant = stream(t, w);
+  await until(() => ofTenant.opened, 'a place is free again');
+  // A tenant is deleted with its keys first.
+  w.catalog.set('key', 'id-t1', undefined);
+  await until(() => ofTenant.code === 4404, 'the tenant is deleted');
+  assert.equal(ofTenant.reason, 'the tenant was deleted');
+  w.catalog.set('key', 'id-t1', key);
   const last = stream(t, w);
   await until(() => last.opened, 'a place is free again');
   await w.close();

@@ -71,9 +71,10 @@ export class StreamServer {
   constructor(private readonly options: StreamServerOptions) {
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#pulse = new Pulse(options.timers ?? systemTimers, BEAT_MS);
-    options.authenticator.onRevoked((keyId) => {
+    options.authenticator.onRevoked((keyId, why) => {
       for (const connection of [...(this.#byKey.get(keyId) ?? [])])
-        connection.close(CLOSE.unauthenticated, 'the API key was revoked');
+        if (why === 'revoked') connection.close(CLOSE.unauthenticated, 'the API key was revoked');
+        else connection.close(CLOSE.notFound, 'the tenant was deleted');
     });
   }
 
