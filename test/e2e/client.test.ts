@@ -4,7 +4,9 @@ import test, { type TestContext } from 'node:test';
 import { WebSocket } from 'ws';
 import {
   isRefused,
+  NotStoredError,
   StatefoldClient,
+  UnreachableError,
   type Channel,
   type Event,
   type Notification,
@@ -190,6 +192,48 @@ test('the client', async (t) => {
     const other = client.producer({ signal: ended.signal });
     ended.abort(new Error('enough'));
     await assert.rejects(other.append({ aggregateId: 'told-1', eventType: 'Noted', data: {} }), /enough/);
+  });
+
+  await t.test('a producer goes on through an outage, and tells of each event that it gave up', async (t) => {
+    const proxy = await lossyProxy(t, service.url);
+    proxy.fate = (_, number) => (number < 25 ? 'lose request' : 'pass');
+    const quick = { firstDelayMs: 1, mostDelayMs: 5 };
+    const producer = through(proxy).producer({ ...quick, mostLines: 10 });
+    const aggregateId = 'outlived-1';
+    for (let n = 0; n < 30; n++) await producer.send({ aggregateId, eventType: 'Noted', data: { n } });
+    await Promise.all([producer.flush(), producer.flush()]);
+    const inOrder = Array.from({ length: 30 }, (_, n) => n);
+    assert.deepEqual(numbers(await all(client.events(aggregateId))), inOrder);
+    assert.ok(proxy.seen.length > 25);
+
+    proxy.fate = () => 'lose answer';
+    const impatient = through(proxy).producer({ ...quick, deliveryTimeoutMs: 50, mostLines: 10 });
+    for (let n = 30; n < 60; n++) await impatient.send({ aggregateId, eventType: 'Noted', data: { n } });
+    const lost = await impatient.flush().catch((error: unknown) => error);
+    assert.ok(lost instanceof NotStoredError);
+    assert.deepEqual([lost.count, lost.failures.length], [30, 30]);
+    for (const { error } of lost.failures) assert.ok(error instanceof UnreachableError);
+    // What is told of is sent again with the keys that it had.
+    for (const { event } of lost.failures) await producer.send(event);
+    proxy.fate = () => 'pass';
+    await producer.close();
+    await impatient.close();
+    const again = await all(client.events(aggregateId));
+    assert.deepEqual(new Set(numbers(again)), new Set(Array.from({ length: 60 }, (_, n) => n)));
+    assert.equal(again.length, 60);
+
+    const refused = client.producer();
+    await refused.send({ aggregateId, eventType: 'Noted', data: {}, expectedVersion: 1 });
+    await assert.rejects(
+      refused.close(),
+      (error) => error instanceof NotStoredError && isRefused(error.failures[0]?.error, 'VERSION_CONFLICT'),
+    );
+    const ended = new AbortController();
+    const calledOff = through(proxy).producer({ signal: ended.signal });
+    proxy.fate = () => 'lose request';
+    await calledOff.send({ aggregateId, eventType: 'Noted', data: {} });
+    ended.abort(new Error('enough'));
+    await assert.rejects(calledOff.close(), /1 event is not known to be stored; the first: enough/);
   });
 
   await subscriptions(t, service.url, api, client);

@@ -273,8 +273,8 @@ test(
       },
       { timeoutMs: 300 },
     );
-    // More cuts than attempts: each has brought an answer.
-    const producer = client.producer({ attempts: 2, firstDelayMs: 1, mostDelayMs: 1 });
+    // Cuts of no time left: each has brought an answer.
+    const producer = client.producer({ deliveryTimeoutMs: 1, firstDelayMs: 1, mostDelayMs: 1 });
     const ids = Array.from({ length: 5 }, (_, i) => `a-${i}`);
     const stored = await Promise.all(
       ids.map((aggregateId) => producer.append({ aggregateId, eventType: 'T', data: {} })),

@@ -1,4 +1,4 @@
-import type { Problem } from './wire.js';
+import type { BulkLine, Problem } from './wire.js';
 
 /** Codes of refusals: `docs/reference/errors.md` of the service has each. */
 export type ErrorCode = Problem['code'];
@@ -74,6 +74,35 @@ export class ClosedError extends ClientFailure {
   }
 }
 
+/** An event of a producer that is not known to be stored, with the idempotency key that it was sent with: sent again with it, it is stored once. */
+export interface NotStored {
+  readonly event: BulkLine;
+  /** A `ClientError`, or the reason of the producer's signal. */
+  readonly error: unknown;
+}
+
+/** Events of a producer are not known to be stored: refused, given up after an outage, or called off. */
+export class NotStoredError extends ClientFailure {
+  override readonly name = 'NotStoredError';
+  readonly kind = 'not-stored';
+  /** In the order in which they failed; of more than 1,000 the first. */
+  readonly failures: readonly NotStored[];
+  /** Of all. */
+  readonly count: number;
+  constructor(failures: readonly NotStored[], count: number) {
+    const [first] = failures;
+    super(
+      `${count} ${count === 1 ? 'event is' : 'events are'} not known to be stored; the first: ${reasonOf(first?.error)}`,
+      {
+        retryable: false,
+        cause: first?.error,
+      },
+    );
+    this.failures = failures;
+    this.count = count;
+  }
+}
+
 /** A webhook that was not signed with the secret, or not now. */
 export class WebhookError extends ClientFailure {
   override readonly name = 'WebhookError';
@@ -85,7 +114,7 @@ export class WebhookError extends ClientFailure {
 
 /** Every error of this package, told apart by `kind`. An aborted call rejects with the reason of its signal. */
 export type ClientError =
-  RefusedError | UnreachableError | TimeoutError | UnexpectedAnswerError | ClosedError | WebhookError;
+  RefusedError | UnreachableError | TimeoutError | UnexpectedAnswerError | ClosedError | NotStoredError | WebhookError;
 
 export const isClientError = (error: unknown): error is ClientError => error instanceof ClientFailure;
 

@@ -25,6 +25,7 @@ export {
   ClosedError,
   isClientError,
   isRefused,
+  NotStoredError,
   RefusedError,
   TimeoutError,
   UnexpectedAnswerError,
@@ -32,6 +33,7 @@ export {
   WebhookError,
   type ClientError,
   type ErrorCode,
+  type NotStored,
 } from './errors.js';
 export { EventFeed, type FeedPage, type FeedQuery } from './feed.js';
 export { type Channel, type FeedFilters } from './followed.js';

@@ -1,4 +1,11 @@
-import { ClosedError, isClientError, RefusedError, type ClientError } from './errors.js';
+import {
+  ClosedError,
+  isClientError,
+  NotStoredError,
+  RefusedError,
+  type ClientError,
+  type NotStored,
+} from './errors.js';
 import { backOff, pause } from './pause.js';
 import type { Transport } from './transport.js';
 import type { BulkAnswer, BulkLine, Problem } from './wire.js';
@@ -10,8 +17,11 @@ export interface ProducerOptions {
   readonly mostLines?: number;
   /** Bytes of one request, about. */
   readonly mostBytes?: number;
-  /** How often an event is sent in all before it is given up. */
-  readonly attempts?: number;
+  /**
+   * How long an event is sent again, milliseconds, before it is given up: over an outage of the service from when it was taken or the last
+   * event was stored, whichever is later; where others are stored meanwhile, from when it failed first. It is looked at after each request.
+   */
+  readonly deliveryTimeoutMs?: number;
   readonly firstDelayMs?: number;
   readonly mostDelayMs?: number;
   /** Ends it: what is not stored rejects with its reason. */
@@ -34,9 +44,12 @@ export interface Sending {
 }
 
 interface Pending {
-  readonly aggregateId: string;
+  readonly event: BulkLine;
   readonly line: string;
-  attempts: number;
+  /** As `performance.now()` has it: the clock of the day may jump. */
+  readonly taken: number;
+  /** When it failed first. */
+  failedAt: number;
   readonly resolve: (produced: Produced) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -45,15 +58,19 @@ const DEFAULTS = {
   mostPending: 10_000,
   mostLines: 1_000,
   mostBytes: 1024 * 1024,
-  attempts: 10,
+  deliveryTimeoutMs: 120_000,
   firstDelayMs: 100,
   mostDelayMs: 5_000,
 };
 
+/** Events that an error names, at most. */
+const MOST_TOLD = 1_000;
+
 /**
  * Appends many events over `POST /events/bulk`: while one request is under way, the next one gathers. Each event has an idempotency
  * key, so it is stored once, however often it had to be sent; events of one aggregate are stored in the order of their calls. An event that
- * is to be sent again, while one behind it of the same aggregate is stored already, is refused instead.
+ * is to be sent again, while one behind it of the same aggregate is stored already, is refused instead. Over an outage events are sent
+ * again; each that is not known to be stored in the end rejects, and so does the next `flush` or `close`.
  */
 export class Producer {
   readonly #transport: Transport;
@@ -62,6 +79,11 @@ export class Producer {
   #queue: Pending[] = [];
   #pending = 0;
   #running = false;
+  #lastStored = -Infinity;
+  /** Since the last `flush`; of them all the number, of so many more than a few what they were. */
+  #notStored: NotStored[] = [];
+  #notStoredCount = 0;
+  #flushing: Promise<void> | undefined;
   #closed: unknown;
   #waiting: (() => void)[] = [];
   /** Senders that wait for room, in their order; each has its place when it is called. */
@@ -88,12 +110,13 @@ export class Producer {
 
   /** Resolves as soon as there is room for the event: to wait for it keeps memory bounded. @throws ClosedError */
   async send(event: BulkLine): Promise<Sending> {
-    const line = JSON.stringify({ ...event, idempotencyKey: event.idempotencyKey ?? crypto.randomUUID() });
+    const named = { ...event, idempotencyKey: event.idempotencyKey ?? crypto.randomUUID() };
+    const line = JSON.stringify(named);
     if (this.#closed !== undefined) throw this.#closed as Error;
     if (this.#blocked.length === 0 && this.#pending < this.#options.mostPending) this.#pending++;
     else await this.#room();
     const stored = new Promise<Produced>((resolve, reject) =>
-      this.#queue.push({ aggregateId: event.aggregateId, line, attempts: 0, resolve, reject }),
+      this.#queue.push({ event: named, line, taken: performance.now(), failedAt: Infinity, resolve, reject }),
     );
     // Who doesn't look at it learns of it by `flush`.
     stored.catch(() => undefined);
@@ -114,22 +137,33 @@ export class Producer {
     if (!isGiven) throw this.#closed as Error;
   }
 
-  /** Resolves when all that was taken is stored, or refused. */
-  async flush(): Promise<void> {
-    while (this.#pending > 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  /** Resolves when all that was taken is stored. @throws NotStoredError, when nothing is pending, of what was not stored since the last one */
+  flush(): Promise<void> {
+    return (this.#flushing ??= this.#drained().finally(() => (this.#flushing = undefined)));
   }
 
-  /** Takes no more, and resolves when all that was taken is stored, or refused. */
+  async #drained(): Promise<void> {
+    while (this.#pending > 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    const [failures, count] = [this.#notStored, this.#notStoredCount];
+    this.#notStored = [];
+    this.#notStoredCount = 0;
+    if (count > 0) throw new NotStoredError(failures, count);
+  }
+
+  /** Takes no more, and resolves when all that was taken is stored. @throws NotStoredError, as `flush` does */
   async close(): Promise<void> {
     this.#closed ??= new ClosedError('the producer is closed');
     this.#wake();
-    await this.flush();
-    this.#signal?.removeEventListener('abort', this.#abort);
+    try {
+      await this.flush();
+    } finally {
+      this.#signal?.removeEventListener('abort', this.#abort);
+    }
   }
 
   #end(reason: unknown): void {
     this.#closed ??= reason;
-    for (const pending of this.#queue.splice(0)) this.#settle(() => pending.reject(reason));
+    for (const pending of this.#queue.splice(0)) this.#reject(pending, reason);
     this.#wake();
   }
 
@@ -139,16 +173,17 @@ export class Producer {
     await Promise.resolve();
     for (let failures = 0; this.#queue.length > 0;) {
       const batch = this.#take();
-      const again = await this.#deliver(batch);
+      const { again, retryAfterMs } = await this.#deliver(batch);
       if (again.length === 0) {
         failures = 0;
         continue;
       }
       failures = again.length < batch.length ? 1 : failures + 1;
       this.#queue.unshift(...again);
-      const { firstDelayMs: first, mostDelayMs: most } = this.#options;
+      const { firstDelayMs: first, mostDelayMs: most, deliveryTimeoutMs } = this.#options;
+      const asked = Math.min(retryAfterMs, deliveryTimeoutMs);
       try {
-        await pause(backOff(failures, { first, most }), this.#signal);
+        await pause(Math.max(backOff(failures, { first, most }), asked), this.#signal);
       } catch (reason) {
         this.#end(reason);
       }
@@ -168,10 +203,10 @@ export class Producer {
     return this.#queue.splice(0, count);
   }
 
-  /** Sends events, and gives those that are to be sent again, in their order. */
-  async #deliver(batch: readonly Pending[]): Promise<readonly Pending[]> {
-    for (const pending of batch) pending.attempts++;
+  /** Sends events, and gives those that are to be sent again, in their order, and how long the service asks to wait before. */
+  async #deliver(batch: readonly Pending[]): Promise<{ again: readonly Pending[]; retryAfterMs: number }> {
     const byLine = new Map<number, BulkAnswer>();
+    let failure: ClientError | undefined;
     try {
       // One request takes as long as the tenant's pace makes it: it has no time-out but for an answer that stands still.
       await this.#transport.send({
@@ -180,7 +215,8 @@ export class Producer {
         key: 'tenant',
         body: batch.map(({ line }) => `${line}\n`).join(''),
         contentType: 'application/x-ndjson',
-        repeatable: true,
+        // Repeated here: what was answered is known, and only the rest is sent again.
+        repeatable: false,
         signal: this.#signal,
         onLine: (line, status) => {
           if (line === '') return;
@@ -189,41 +225,51 @@ export class Producer {
         },
       });
     } catch (error) {
-      // What was answered is known, and only the rest is sent again: a replay would take from the tenant's pace too.
-      const isCut = isClientError(error) && error.retryable && byLine.size > 0;
-      if (!isCut) {
-        // The transport has sent it again, each time with the same keys.
-        for (const [i, pending] of batch.entries()) {
-          const answer = byLine.get(i + 1);
-          this.#settle(() => (isStored(answer) ? pending.resolve(producedOf(answer)) : pending.reject(error)));
-        }
-        return [];
+      if (!isClientError(error) || !error.retryable) {
+        for (const [i, pending] of batch.entries()) this.#settle(pending, byLine.get(i + 1), error);
+        return { again: [], retryAfterMs: 0 };
       }
-      // Each cut brings an answer further, so what it left out is not held against an event.
-      for (const [i, pending] of batch.entries()) if (!byLine.has(i + 1)) pending.attempts--;
+      failure = error;
     }
+    const now = performance.now();
     /** The last line of each aggregate that was stored. */
     const stored = new Map<string, number>();
-    for (const [i, { aggregateId }] of batch.entries()) if (isStored(byLine.get(i + 1))) stored.set(aggregateId, i);
-    return batch.filter((pending, i) => {
+    for (const [i, { event }] of batch.entries()) if (isStored(byLine.get(i + 1))) stored.set(event.aggregateId, i);
+    if (stored.size > 0) this.#lastStored = now;
+    const again = batch.filter((pending, i) => {
       const answer = byLine.get(i + 1);
-      if (isStored(answer)) {
-        this.#settle(() => pending.resolve(producedOf(answer)));
-        return false;
-      }
-      const isOvertaken = (stored.get(pending.aggregateId) ?? -1) > i;
+      // A cut brings an answer further, so what it left out is not held against an event.
+      const isHeld = answer !== undefined || failure === undefined || byLine.size === 0;
+      if (isHeld) pending.failedAt = Math.min(pending.failedAt, now);
+      const isOvertaken = (stored.get(pending.event.aggregateId) ?? -1) > i;
       // Without an answer it was not read, or the stream broke: its key tells.
       const may = answer === undefined || ('retryable' in answer && answer.retryable === true);
-      if (may && !isOvertaken && pending.attempts < this.#options.attempts && this.#signal?.aborted !== true)
-        return true;
-      this.#settle(() => pending.reject(refusalOf(answer)));
+      if (may && !isOvertaken && !this.#isGivenUp(pending, now) && this.#signal?.aborted !== true) return true;
+      this.#settle(pending, answer, failure);
       return false;
     });
+    const asked = failure instanceof RefusedError ? failure.retryAfterSeconds : undefined;
+    return { again, retryAfterMs: (asked ?? 0) * 1000 };
   }
 
-  #settle(tell: () => void): void {
+  #isGivenUp({ taken, failedAt }: Pending, now: number): boolean {
+    return now - Math.max(taken, Math.min(failedAt, this.#lastStored)) >= this.#options.deliveryTimeoutMs;
+  }
+
+  /** `failure`: of the request, where it has no answer. */
+  #settle(pending: Pending, answer: BulkAnswer | undefined, failure: unknown): void {
+    if (!isStored(answer))
+      return this.#reject(pending, answer === undefined ? (failure ?? unanswered()) : refusalOf(answer));
     this.#pending--;
-    tell();
+    pending.resolve(producedOf(answer));
+    this.#wake();
+  }
+
+  #reject(pending: Pending, error: unknown): void {
+    this.#pending--;
+    this.#notStoredCount++;
+    if (this.#notStored.length < MOST_TOLD) this.#notStored.push({ event: pending.event, error });
+    pending.reject(error);
     this.#wake();
   }
 
@@ -240,8 +286,9 @@ function producedOf({ eventId, aggregateId, version, timestamp, position }: Prod
   return { eventId, aggregateId, version, timestamp, ...(position === undefined ? {} : { position }) };
 }
 
-function refusalOf(answer: BulkAnswer | undefined): ClientError {
-  if (answer === undefined) return new ClosedError('the service ended the stream before it answered the event');
+const unanswered = (): ClosedError => new ClosedError('the service ended the stream before it answered the event');
+
+function refusalOf(answer: BulkAnswer): RefusedError {
   const { line: _line, ...told } = answer as unknown as { readonly line: number } & Problem & {
       readonly pointer?: string;
     };
