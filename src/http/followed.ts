@@ -21,8 +21,10 @@ export interface Followed<T> {
   readonly words: FollowedWords;
   /** What a poll's answer tells besides its items: how far it came, under a name. */
   readonly told?: (polled: Polled) => readonly [name: string, position: number];
-  /** Streams tell now and then how far they are, also past items that the client does not want; a poll's answer tells the newest position. */
+  /** Streams tell now and then how far they are, also past items that the client does not want. */
   readonly tellsPosition?: true;
+  /** A poll's answer tells the newest position, as the header Statefold-Position: of the feed alone, a sequence is another number. */
+  readonly tellsNewest?: true;
 }
 
 /** What clients are told of the feed. */

@@ -79,7 +79,7 @@ export class Polling {
         timers: this.#timers,
         signal: ended.signal,
       });
-      const newest = followed.tellsPosition && (await feed.latest());
+      const newest = followed.tellsNewest && (await feed.latest());
       if (response.destroyed) return;
       authenticator.authenticate(request, call.scope);
       response.setHeader('Cache-Control', 'no-store');

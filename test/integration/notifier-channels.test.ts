@@ -108,7 +108,14 @@ async function world(
       code?: string;
       oldestSequence?: number;
     };
-    return { status: response.status, text, body, sequences: () => body.notifications.map(({ sequence }) => sequence) };
+    const newest = response.headers.get('statefold-position');
+    return {
+      status: response.status,
+      newest,
+      text,
+      body,
+      sequences: () => body.notifications.map(({ sequence }) => sequence),
+    };
   };
   return { feed, tenants, catalog, timers, hub, polling, streams, port, poll, close };
 }
@@ -261,6 +268,7 @@ test('polling pages, filters by key, waits for a change and ends with the client
   assert.deepEqual((await w.poll('?afterSequence=10&limit=2')).sequences(), [11, 12]);
   const filtered = await w.poll('?afterSequence=240&key=k0');
   assert.deepEqual([filtered.sequences(), filtered.body.cursor], [[243, 246, 249], 250]);
+  assert.equal(filtered.newest, null, 'a sequence is no position of the feed');
   const limited = await w.poll('?key=k0&limit=3');
   assert.deepEqual([limited.sequences(), limited.body.cursor], [[3, 6, 9], 9]);
   assert.deepEqual((await w.poll('?afterSequence=999999')).sequences(), []);
