@@ -7,7 +7,10 @@ import {
   StatefoldClient,
   UnreachableError,
   type Channel,
+  type FeedErasure,
   type FeedEvent,
+  type FeedSubscribeOptions,
+  type FeedSubscription,
   type WebSocketFactory,
 } from '../../packages/client/src/index.js';
 import { lossyProxy } from '../support/lossy-proxy.js';
@@ -198,6 +201,47 @@ test('the feed of the client', async (t) => {
     assert.equal((await reading).done, true);
     await assert.rejects(client.feed.subscribe().commit(), TypeError);
   });
+
+  for (const channel of CHANNELS)
+    await t.test(`an erasure is told by ${channel} at its place, whatever types of events are wanted`, async () => {
+      const from = await client.feed.newest();
+      const aggregateId = `odd-erased-${channel}`;
+      const subscription = (then: FeedSubscribeOptions): FeedSubscription =>
+        client.feed.subscribe({ ...QUICK, from, channels: [channel], webSocket, eventType: 'Noted', ...then });
+      const told: unknown[] = [];
+      const failure = new Error('the copies are not erased');
+      const failing = subscription({ onErased: () => Promise.reject(failure) });
+      const failed = failing[Symbol.asyncIterator]().next();
+      // A copy that was not erased is told of again: its place is not reached.
+      const failedInTime = assert.rejects(failed, failure);
+      const reading = (async () => {
+        const onErased = ({ aggregateId }: FeedErasure): void => void told.push(aggregateId);
+        for await (const { data } of subscription({ onErased })) if (told.push(data) === 2) break;
+      })();
+      await client.append({ aggregateId, eventType: 'Secret', data: {} });
+      await client.erase(aggregateId, { reason: 'asked for' });
+      await client.append({ aggregateId: 'odd-kept', eventType: 'Noted', data: { by: channel } });
+      await reading;
+      await failedInTime;
+      assert.deepEqual(told, [aggregateId, { by: channel }]);
+      const page = await client.feed.read({ after: from, eventType: 'Noted' });
+      const [erasure] = page.events;
+      assert.ok(erasure !== undefined && 'type' in erasure && erasure.reason === 'asked for');
+      assert.ok(failing.position === undefined || failing.position < erasure.position);
+      const history: unknown[] = [];
+      const onErased = (one: FeedErasure): void => void history.push(one);
+      for await (const event of client.feed.events({ after: from, eventType: 'Noted', onErased })) history.push(event);
+      assert.deepEqual(history, page.events);
+      const away = new UnreachableError(service.url, failure);
+      const stopped = client.feed.events({ after: from, onErased: () => Promise.reject(away) });
+      await assert.rejects(async () => {
+        for await (const { eventType } of stopped) assert.notEqual(eventType, 'Noted');
+      }, away);
+      for await (const { eventType } of subscription({})) {
+        assert.equal(eventType, 'Noted');
+        break;
+      }
+    });
 
   await t.test('a channel that does not work gives way to the next', async (t) => {
     const proxy = await lossyProxy(t, service.url);

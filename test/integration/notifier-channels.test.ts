@@ -3,6 +3,12 @@ import { createServer, get, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { WebSocket } from 'ws';
+import {
+  isRefused,
+  StatefoldClient,
+  type SubscribeOptions,
+  type WebSocketFactory,
+} from '../../packages/client/src/index.js';
 import { MemoryBudget } from '../../src/core/budget.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
@@ -494,6 +500,37 @@ test('revoked keys, deleted projections, the limit of a tenant and the end of th
   await until(() => last.code === 1001, 'the service ends');
   assert.equal(w.streams.connections, 0);
   assert.equal(w.hub.subscriptions, 0);
+});
+
+test('a subscription of the client from the start begins with the oldest that is kept, also where nothing is', async (t) => {
+  const w = await world(t, { tailSize: 1 });
+  w.feed.accept(change(1), change(2), change(3), change(4));
+  w.feed.trimmed = 4;
+  const client = new StatefoldClient({ url: `http://127.0.0.1:${w.port}`, apiKey: KEY['x-api-key'] });
+  const webSocket: WebSocketFactory = (url, headers) => new WebSocket(url, { headers });
+  const options = { firstDelayMs: 1, mostDelayMs: 5, webSocket };
+  const ended = new AbortController();
+  const first = async (more: SubscribeOptions): Promise<number | undefined> => {
+    const subscription = client.subscribe('p1', { ...options, ...more, signal: ended.signal });
+    for await (const { sequence } of subscription) return sequence;
+    return undefined;
+  };
+  const told = Promise.all([
+    first({ channels: ['websocket'] }),
+    first({ channels: ['sse'] }),
+    first({ channels: ['poll'] }),
+    first({ channels: ['websocket'], key: ['k0', 'k1', 'k2'] }),
+    first({
+      channels: ['sse'],
+      from: 'start',
+      cursor: { load: () => Promise.resolve(undefined), save: () => Promise.resolve() },
+    }),
+  ]);
+  await until(() => w.hub.subscriptions === 5, 'all follow');
+  w.feed.accept(change(5));
+  assert.deepEqual(await told, [5, 5, 5, 5, 5]);
+  for (const more of [{ from: 0 }, { cursor: { load: () => Promise.resolve(0), save: () => Promise.resolve() } }])
+    await assert.rejects(first(more), (error) => isRefused(error, 'CURSOR_EXPIRED'));
 });
 
 test('SSE keeps idle connections alive, and lets go of a reader that never reads', async (t) => {

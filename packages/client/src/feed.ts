@@ -1,11 +1,17 @@
 import { isClientError } from './errors.js';
 import { eventsOf, type FeedFilters } from './followed.js';
+import { isErasure } from './live.js';
 import { linesLive } from './lines.js';
 import { backOff, pause } from './pause.js';
 import { queryOf } from './query.js';
-import { FeedSubscription, type FeedSubscribeOptions, type PositionedEvent } from './subscription.js';
+import {
+  FeedSubscription,
+  type ErasureOptions,
+  type FeedSubscribeOptions,
+  type PositionedEvent,
+} from './subscription.js';
 import type { CallOptions, Requests } from './requests.js';
-import type { FeedEvent, Operations } from './wire.js';
+import type { FeedErasure, FeedEvent, Operations } from './wire.js';
 
 export type FeedPage = Operations['readFeed']['answer'];
 
@@ -53,11 +59,20 @@ export class EventFeed {
     });
   }
 
-  /** All events that there are behind `after`, over one stream that is resumed where it breaks, as fast as the loop takes them; then it ends. @throws ClientError */
+  /** All events that there are behind `after`, over one stream that is resumed where it breaks, as fast as the loop takes them; then it ends. @throws ClientError; what `onErased` throws */
   async *events<D = FeedEvent['data']>(
-    { after, ...filters }: FeedFilters & { readonly after?: number } = {},
+    { onErased, ...asked }: FeedFilters & ErasureOptions & { readonly after?: number } = {},
     { signal = new AbortController().signal }: { readonly signal?: AbortSignal } = {},
   ): AsyncGenerator<PositionedEvent<D>, void, undefined> {
+    for await (const told of this.#told(asked, signal))
+      if (isErasure(told)) await onErased?.(told);
+      else yield told as PositionedEvent<D>;
+  }
+
+  async *#told(
+    { after, ...filters }: FeedFilters & { readonly after?: number },
+    signal: AbortSignal,
+  ): AsyncGenerator<FeedEvent | FeedErasure, void, undefined> {
     const followed = eventsOf(filters);
     const { transport } = this.#client;
     let reached = after;
@@ -69,7 +84,7 @@ export class EventFeed {
           failures = 0;
           isWhole = typeof told === 'number';
           reached = typeof told === 'number' ? told : told.position;
-          if (typeof told !== 'number') yield told as PositionedEvent<D>;
+          if (typeof told !== 'number') yield told;
         }
         if (signal.aborted) throw signal.reason as Error;
         // Its last line says how far it came.

@@ -1,5 +1,5 @@
 import type { Transport } from './transport.js';
-import type { FeedEvent, Notification, Operations } from './wire.js';
+import type { FeedErasure, FeedEvent, Notification, Operations } from './wire.js';
 
 /** Ways to what a subscription follows, the liveliest first. `ndjson` is of the feed alone. */
 export type Channel = 'websocket' | 'sse' | 'ndjson' | 'poll';
@@ -17,7 +17,10 @@ export interface Followed<T extends object> {
   /** It is a state that is told first: its place is none to go on from. */
   readonly isSnapshot?: (item: T) => boolean;
   /** What is in a page, and how far that goes; undefined: as far as its last item. */
-  readonly pageOf: (answer: unknown) => { readonly items: readonly T[]; readonly reached: number | undefined };
+  readonly pageOf: (answer: unknown) => {
+    readonly items: readonly (T | FeedErasure)[];
+    readonly reached: number | undefined;
+  };
   /** The newest place, where the service tells it. */
   readonly newest?: (transport: Transport, signal: AbortSignal) => Promise<number | undefined>;
 }
@@ -58,7 +61,7 @@ export const eventsOf = ({ aggregateType, eventType, aggregateId }: FeedFilters)
   placeOf: ({ position }) => position,
   pageOf: (answer) => {
     const { events, position } = answer as Operations['readFeed']['answer'];
-    return { items: events.filter((item): item is FeedEvent => !('type' in item)), reached: position };
+    return { items: events, reached: position };
   },
   newest: async (transport, signal) => {
     const { headers } = await transport.send({

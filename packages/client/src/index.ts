@@ -42,6 +42,7 @@ export {
   FeedSubscription,
   Subscription,
   type CursorStore,
+  type ErasureOptions,
   type FeedSubscribeOptions,
   type FollowOptions,
   type Notification,

@@ -1,5 +1,5 @@
 import { answerStream } from './answer-stream.js';
-import type { LiveOptions, Told } from './live.js';
+import { isErasure, type LiveOptions, type Told } from './live.js';
 
 const NDJSON = 'application/x-ndjson';
 
@@ -14,7 +14,7 @@ export async function* linesLive<T extends object>({
     const told = transport.parse(line) as { readonly type?: string; readonly position?: number } | undefined;
     if (told === undefined) continue;
     // What isn't an event has a type.
-    if (told.type === undefined) yield told as T;
+    if (told.type === undefined || isErasure(told)) yield told as Told<T>;
     else if (told.position !== undefined) yield told.position;
   }
 }

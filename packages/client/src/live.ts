@@ -1,5 +1,6 @@
 import type { Followed } from './followed.js';
 import type { Transport } from './transport.js';
+import type { FeedErasure } from './wire.js';
 
 // What the ways to live items have in common.
 
@@ -14,8 +15,12 @@ export interface WebSocketLike {
 /** Opens a WebSocket with headers: `(url, headers) => new WebSocket(url, { headers })` of the package `ws`. */
 export type WebSocketFactory = (url: string, headers: Readonly<Record<string, string>>) => WebSocketLike;
 
-/** An item; or a number: how far all is told, also past what was not wanted. */
-export type Told<T extends object> = T | number;
+/** An item; an erasure, which has a place among them; or a number: how far all is told, also past what was not wanted. */
+export type Told<T extends object> = T | FeedErasure | number;
+
+/** No item has a type of its own. */
+export const isErasure = (told: unknown): told is FeedErasure =>
+  typeof told === 'object' && told !== null && 'type' in told && told.type === 'erased';
 
 /** A way to live items: begins behind `after`, ends when its connection does, and throws where none comes about. */
 export interface LiveOptions<T extends object> {

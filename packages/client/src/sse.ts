@@ -1,5 +1,5 @@
 import { answerStream } from './answer-stream.js';
-import type { LiveOptions, Told } from './live.js';
+import { isErasure, type LiveOptions, type Told } from './live.js';
 
 /** Items as server-sent events. */
 export async function* sseLive<T extends object>({
@@ -22,9 +22,8 @@ export async function* sseLive<T extends object>({
       lines.filter((line) => line.startsWith(`${name}: `)).map((line) => line.slice(name.length + 2));
     const data = field('data');
     if (data.length > 0 && !field('event').includes('snapshot_end')) {
-      if (!field('event').includes(followed.type)) continue;
       const item = transport.parse(data.join('\n')) as T | undefined;
-      if (item !== undefined) yield item;
+      if (item !== undefined && (field('event').includes(followed.type) || isErasure(item))) yield item;
     } else {
       // An id without data says how far the stream is, as the end of a snapshot does.
       const [id] = field('id');

@@ -2,13 +2,13 @@ import { orAborted } from './body.js';
 import { isRefused, RefusedError, UnreachableError } from './errors.js';
 import { changesOf, eventsOf, type Channel, type FeedFilters, type Followed } from './followed.js';
 import { linesLive } from './lines.js';
-import type { Told, WebSocketFactory } from './live.js';
+import { isErasure, type Told, type WebSocketFactory } from './live.js';
 import { backOff, pause } from './pause.js';
 import { queryOf } from './query.js';
 import { sseLive } from './sse.js';
 import type { Transport } from './transport.js';
 import { webSocketLive } from './web-socket.js';
-import type { FeedEvent, Notification as WireNotification } from './wire.js';
+import type { FeedErasure, FeedEvent, Notification as WireNotification } from './wire.js';
 
 /** A change of a projection. */
 export type Notification<S = unknown> = Omit<WireNotification, 'state'> & { readonly state: S };
@@ -68,8 +68,16 @@ export interface SubscribeOptions extends Omit<FollowOptions, 'from'> {
   readonly onSnapshot?: (place: 'begin' | 'end') => void;
 }
 
+export interface ErasureOptions {
+  /**
+   * Told of each aggregate that was erased, at the place of the erasure among the events, whatever `eventType` says: who keeps copies of its
+   * events erases them. It is waited for, and what it throws or rejects with ends the loop, before the place of the erasure is reached.
+   */
+  readonly onErased?: (erasure: FeedErasure) => void | Promise<void>;
+}
+
 /** With filters: only events that have one of the values of each name that is given. */
-export interface FeedSubscribeOptions extends FollowOptions, FeedFilters {}
+export interface FeedSubscribeOptions extends FollowOptions, FeedFilters, ErasureOptions {}
 
 const PAGE = 1_000;
 const POLL_WAIT_SECONDS = 25;
@@ -79,7 +87,7 @@ const CHANNELS: readonly Channel[] = ['websocket', 'sse', 'ndjson', 'poll'];
 const LIVE = { websocket: webSocketLive, sse: sseLive, ndjson: linesLive } as const;
 
 /** `from`: also with what comes first, where what is followed has that. */
-type FollowingOptions = Omit<SubscribeOptions, 'key'>;
+type FollowingOptions = Omit<SubscribeOptions, 'key'> & ErasureOptions;
 
 /**
  * Something that is followed, as an async iterator that goes on for ever: each item in its order and once, over whatever connections it
@@ -94,6 +102,8 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
   #reached: number | undefined;
   #given: number | undefined;
   #isOpen = false;
+  /** No place was given to go on from: it begins with the oldest that is kept. */
+  #fromStart = false;
 
   constructor(transport: Transport, followed: Followed<T>, options: FollowingOptions) {
     this.#transport = transport;
@@ -130,6 +140,7 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
     try {
       const stored = cursor === undefined ? undefined : await orAborted(cursor.load(), ended.signal);
       this.#reached = stored ?? (typeof from === 'number' ? from : undefined);
+      this.#fromStart = stored === undefined && from === 'start';
       // What was given to a loop before and is not behind the cursor was not worked off: it comes again.
       if (cursor !== undefined) this.#given = stored;
       for await (const told of this.#told(ended.signal)) {
@@ -139,14 +150,19 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
           if (wasSnapshot) this.#options.onSnapshot?.('end');
           continue;
         }
-        if (this.#followed.isSnapshot?.(told) === true) {
+        if (!isErasure(told) && this.#followed.isSnapshot?.(told) === true) {
           // No place to go on from.
           yield told;
           if (ended.signal.aborted) return;
           continue;
         }
-        const place = this.#followed.placeOf(told);
+        const place = this.#placeOf(told);
         if (this.#given !== undefined && place <= this.#given) continue;
+        if (isErasure(told)) {
+          await this.#options.onErased?.(told);
+          this.#reached = this.#given = place;
+          continue;
+        }
         this.#reached = this.#given = place;
         yield told;
         if (ended.signal.aborted) return;
@@ -210,9 +226,11 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
         if (from === 'snapshot' && isRefused(error, 'CURSOR_EXPIRED')) {
           this.#reached = undefined;
           channels = this.#channels();
+        } else if (isRefused(error, 'CURSOR_EXPIRED') && this.#isAtStart) {
+          this.#reached = (error.problem.oldestSequence ?? 1) - 1;
         } else if (isFinal(error, ticket !== undefined)) throw error;
         failures++;
-        if (isOpening || ticket !== undefined) refusals++;
+        if ((isOpening || ticket !== undefined) && !isRefused(error, 'CURSOR_EXPIRED')) refusals++;
         if (channel !== 'poll' && (isRefused(error, 'SSE_DISABLED') || refusals >= MOST_FAILURES)) {
           this.#giveWay(channels, channel, error);
           failures = refusals = 0;
@@ -244,6 +262,11 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
   /** The states are to be told first: no place to go on from is known yet. */
   get #wantsSnapshot(): boolean {
     return this.#options.from === 'snapshot' && this.#reached === undefined;
+  }
+
+  /** All that there was before may be kept no longer. */
+  get #isAtStart(): boolean {
+    return this.#fromStart && (this.#reached ?? 0) === 0;
   }
 
   #channels(): Channel[] {
@@ -299,7 +322,7 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
 
   /** Pages up to the newest item; `wait`: then it waits for one. */
   async *#missed(signal: AbortSignal, wait: boolean): AsyncGenerator<Told<T>, void, undefined> {
-    const { paths, pageOf, placeOf } = this.#followed;
+    const { paths, pageOf } = this.#followed;
     for (;;) {
       const query = this.#query({ limit: PAGE, ...(wait ? { waitSeconds: POLL_WAIT_SECONDS } : {}) });
       const { status, text } = await this.#transport.send({
@@ -313,11 +336,15 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
       const { items, reached } = pageOf(this.#transport.answer(text, status));
       yield* items;
       const last = items.at(-1);
-      const place = Math.max(reached ?? 0, last === undefined ? 0 : placeOf(last));
+      const place = Math.max(reached ?? 0, last === undefined ? 0 : this.#placeOf(last));
       // Also where there is nothing yet: what comes before a stream is open is behind this place.
       yield place;
       if (last === undefined) return;
     }
+  }
+
+  #placeOf(told: T | FeedErasure): number {
+    return isErasure(told) ? told.position : this.#followed.placeOf(told);
   }
 
   #query(more: Readonly<Record<string, unknown>>): string {

@@ -1,5 +1,5 @@
 import { UnreachableError } from './errors.js';
-import type { LiveOptions, Told, WebSocketLike } from './live.js';
+import { isErasure, type LiveOptions, type Told, type WebSocketLike } from './live.js';
 
 const OPEN_MS = 15_000;
 /** The service pings every 30 s at most. */
@@ -60,8 +60,8 @@ export async function* webSocketLive<T extends object>({
     if (message?.type === followed.type) {
       const { type: _type, ...item } = message;
       queue.push(item as T);
-    } else if ((message?.type === 'position' || message?.type === 'erased') && message.position !== undefined)
-      queue.push(message.position);
+    } else if (isErasure(message)) queue.push(message);
+    else if (message?.type === 'position' && message.position !== undefined) queue.push(message.position);
     else if (message?.type === 'snapshot_end' && message.sequence !== undefined) queue.push(message.sequence);
     else return;
     characters += text.length;
