@@ -12,6 +12,12 @@ public sealed record FollowOptions
     /// <summary>Of the feed: which events are wanted.</summary>
     public FeedFilter Filter { get; init; } = new();
 
+    /// <summary>
+    /// Of the feed: told of each aggregate that was erased, at the place of the erasure among the events, whatever types of events are wanted.
+    /// Who keeps copies of its events erases them. It is waited for, and what it throws ends the loop.
+    /// </summary>
+    public Func<FeedErasure, CancellationToken, Task>? OnErased { get; init; }
+
     /// <summary>Of a projection: changes of this state key alone.</summary>
     public string? Key { get; init; }
 

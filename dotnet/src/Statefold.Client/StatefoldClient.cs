@@ -214,9 +214,11 @@ public sealed class StatefoldClient : IDisposable
         var timeout = transport.Options.Timeout + TimeSpan.FromSeconds(query.WaitSeconds ?? 0);
         var received = await transport.GetAsync($"/feed{text}", timeout, cancellation).ConfigureAwait(false);
         var page = received.Read<JsonElement>(Json);
+        var told = page.GetProperty("events").EnumerateArray().Select(one => Told<FeedEvent>.Of(one, EventOf<FeedEvent>, item => item.Position)).ToArray();
         return new FeedPage
         {
-            Events = [.. page.GetProperty("events").EnumerateArray().Select(EventOf<FeedEvent>)],
+            Events = [.. told.Select(one => one.Item).OfType<FeedEvent>()],
+            Erasures = [.. told.Select(one => one.Erasure).OfType<FeedErasure>()],
             Position = page.GetProperty("position").GetInt64(),
         };
     }
@@ -248,7 +250,7 @@ public sealed class StatefoldClient : IDisposable
             PlaceOf = item => item.Position,
             Newest = async token => (await transport.GetAsync("/feed?limit=1", null, token).ConfigureAwait(false)).Position,
         };
-        return new Subscription<FeedEvent>(transport, followed, options).ItemsAsync(cancellation);
+        return Subscription<FeedEvent>.FollowAsync(transport, followed, options, cancellation);
     }
 
     /// <summary>The changes of a projection, for ever, as of the feed. Their cursor is <see cref="StateChange{T}.Sequence"/>.</summary>
@@ -274,7 +276,7 @@ public sealed class StatefoldClient : IDisposable
             ItemOf = item => item.Deserialize<StateChange<T>>(Json)!,
             PlaceOf = item => item.Sequence,
         };
-        return new Subscription<StateChange<T>>(transport, followed, options).ItemsAsync(cancellation);
+        return Subscription<StateChange<T>>.FollowAsync(transport, followed, options, cancellation);
     }
 
     /// <inheritdoc />

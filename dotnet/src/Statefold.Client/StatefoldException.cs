@@ -38,7 +38,12 @@ public sealed class StatefoldException : Exception
     /// <summary>How long the service asks to wait.</summary>
     public TimeSpan? RetryAfter { get; internal init; }
 
+    /// <summary>Of a <c>CURSOR_EXPIRED</c>: the oldest change that is kept.</summary>
+    public long? OldestSequence => MemberOf("oldestSequence");
+
     /// <summary>Of a <c>VERSION_CONFLICT</c>: the version that the aggregate is at.</summary>
-    public long? CurrentVersion =>
-        Problem.ValueKind == JsonValueKind.Object && Problem.TryGetProperty("currentVersion", out var version) ? version.GetInt64() : null;
+    public long? CurrentVersion => MemberOf("currentVersion");
+
+    private long? MemberOf(string name) =>
+        Problem.ValueKind == JsonValueKind.Object && Problem.TryGetProperty(name, out var value) ? value.GetInt64() : null;
 }

@@ -28,105 +28,147 @@ internal sealed class Subscription<T>(Transport transport, Followed<T> followed,
     /// <summary>Up to there all was given, or was not wanted.</summary>
     private long? reached = options.After;
 
-    /// <summary>The WebSocket of this round was opened.</summary>
-    private bool opened;
+    /// <summary>The place of the last item, or erasure, that was given; null: none yet.</summary>
+    private long? given;
 
-    public async IAsyncEnumerable<T> ItemsAsync([EnumeratorCancellation] CancellationToken cancellation)
+    /// <summary>It begins with what comes, and where that is is not known yet.</summary>
+    private bool isNew = options.FromNow && options.After is null;
+
+    private bool pollOnly = options.PollOnly;
+
+    /// <summary>Only then a poll waits for what comes.</summary>
+    private bool caughtUp;
+
+    /// <summary>In a row, since something was told last.</summary>
+    private int failures;
+
+    /// <summary>Of the WebSocket itself: a service that is away says nothing of it.</summary>
+    private int unopened;
+
+    private bool opening;
+
+    /// <summary>No place was given to go on from, and all that there was before may be kept no longer.</summary>
+    private bool AtStart => options.After is null && !options.FromNow && (reached ?? 0) == 0;
+
+    /// <summary>Each loop over the result begins where the options say.</summary>
+    public static async IAsyncEnumerable<T> FollowAsync(
+        Transport transport, Followed<T> followed, FollowOptions options, [EnumeratorCancellation] CancellationToken cancellation)
     {
-        var given = long.MinValue;
-        await foreach (var item in ToldAsync(cancellation).ConfigureAwait(false))
+        await foreach (var item in new Subscription<T>(transport, followed, options).ItemsAsync(cancellation).ConfigureAwait(false))
         {
-            var place = followed.PlaceOf(item);
-            reached = Math.Max(reached ?? 0, place);
+            yield return item;
+        }
+    }
+
+    private async IAsyncEnumerable<T> ItemsAsync([EnumeratorCancellation] CancellationToken cancellation)
+    {
+        await foreach (var (place, item, erasure) in ToldAsync(cancellation).ConfigureAwait(false))
+        {
             if (place <= given)
             {
                 continue;
             }
 
+            if (erasure is not null && options.OnErased is not null)
+            {
+                await options.OnErased(erasure, cancellation).ConfigureAwait(false);
+            }
+
             given = place;
-            yield return item;
+            Reach(place);
+            if (erasure is null)
+            {
+                yield return item!;
+            }
         }
     }
 
-    private async IAsyncEnumerable<T> ToldAsync([EnumeratorCancellation] CancellationToken cancellation)
+    private async IAsyncEnumerable<Told<T>> ToldAsync([EnumeratorCancellation] CancellationToken cancellation)
     {
-        var pollOnly = options.PollOnly;
-        var isNew = options.FromNow && reached is null;
-        var caughtUp = false;
-        var unopened = 0;
-        for (var failures = 0; ;)
+        while (true)
         {
-            if (isNew && followed.Newest is not null && await NewestAsync(cancellation).ConfigureAwait(false) is { } newest)
+            bool failed;
+            opening = false;
+            await using (var round = RoundAsync(cancellation).GetAsyncEnumerator(cancellation))
             {
-                reached = newest;
-                isNew = false;
-            }
-
-            // What was missed comes first, and a refusal is told in full. From now on there is nothing that was missed.
-            var passesOver = isNew && pollOnly;
-            var pages = PagesAsync(wait: pollOnly && caughtUp, cancellation);
-            IEnumerable<IAsyncEnumerable<T>> sources = pollOnly ? [pages] : isNew ? [LiveAsync(cancellation)] : [pages, LiveAsync(cancellation)];
-            var failed = false;
-            opened = false;
-            foreach (var source in sources)
-            {
-                await using var items = source.GetAsyncEnumerator(cancellation);
                 while (true)
                 {
-                    (var next, failed) = await NextAsync(items, cancellation).ConfigureAwait(false);
+                    (var next, failed) = await NextAsync(round, cancellation).ConfigureAwait(false);
                     if (!next)
                     {
                         break;
                     }
 
-                    failures = 0;
-                    if (passesOver)
-                    {
-                        reached = Math.Max(reached ?? 0, followed.PlaceOf(items.Current));
-                        continue;
-                    }
-
-                    isNew = false;
-                    yield return items.Current;
-                }
-
-                if (failed)
-                {
-                    break;
+                    yield return round.Current;
                 }
             }
 
-            failures = failed ? failures + 1 : 0;
-            if (pollOnly && !failed)
+            if (!failed && pollOnly)
             {
-                isNew = false;
-                caughtUp = true;
                 continue;
             }
 
-            unopened = failed && !opened ? unopened + 1 : 0;
-            pollOnly = pollOnly || unopened >= MostFailures;
-            await Task.Delay(Backoff.Before(Math.Max(1, failures), options.FirstDelay, options.MostDelay), cancellation).ConfigureAwait(false);
+            if (failed)
+            {
+                failures++;
+                unopened += opening ? 1 : 0;
+                pollOnly = pollOnly || unopened >= MostFailures;
+            }
+
+            var pause = Backoff.Before(failed ? failures : 1, options.FirstDelay, options.MostDelay);
+            await Task.Delay(pause, cancellation).ConfigureAwait(false);
         }
     }
 
-    private async Task<long?> NewestAsync(CancellationToken cancellation)
+    /// <summary>What was missed comes first, and a refusal is told in full; then what comes, over one WebSocket.</summary>
+    private async IAsyncEnumerable<Told<T>> RoundAsync([EnumeratorCancellation] CancellationToken cancellation)
     {
-        try
+        if (isNew && followed.Newest is not null && await followed.Newest(cancellation).ConfigureAwait(false) is { } newest)
         {
-            return await followed.Newest!(cancellation).ConfigureAwait(false);
+            reached = newest;
+            isNew = false;
         }
-        catch (StatefoldException error) when (!IsFinal(error))
+
+        if (!isNew || pollOnly)
         {
-            return null;
+            await foreach (var told in PagesAsync(wait: pollOnly && caughtUp, cancellation).ConfigureAwait(false))
+            {
+                if (isNew)
+                {
+                    // The service does not tell where now is: what is there already is passed over.
+                    Reach(told.Place);
+                    continue;
+                }
+
+                yield return told;
+            }
+        }
+
+        if (pollOnly)
+        {
+            failures = 0;
+            isNew = false;
+            caughtUp = true;
+            yield break;
+        }
+
+        await foreach (var told in LiveAsync(cancellation).ConfigureAwait(false))
+        {
+            isNew = false;
+            yield return told;
         }
     }
 
-    private static async Task<(bool Next, bool Failed)> NextAsync(IAsyncEnumerator<T> items, CancellationToken cancellation)
+    private async Task<(bool Next, bool Failed)> NextAsync(IAsyncEnumerator<Told<T>> round, CancellationToken cancellation)
     {
         try
         {
-            return (await items.MoveNextAsync().ConfigureAwait(false), false);
+            return (await round.MoveNextAsync().ConfigureAwait(false), false);
+        }
+        catch (StatefoldException error) when (AtStart && error.OldestSequence is { } oldest)
+        {
+            reached = oldest - 1;
+            return (false, true);
         }
         catch (StatefoldException error) when (!IsFinal(error))
         {
@@ -139,8 +181,10 @@ internal sealed class Subscription<T>(Transport transport, Followed<T> followed,
         }
     }
 
+    private void Reach(long place) => reached = Math.Max(reached ?? 0, place);
+
     /// <summary>Pages up to the newest item; <paramref name="wait"/>: then it waits for one.</summary>
-    private async IAsyncEnumerable<T> PagesAsync(bool wait, [EnumeratorCancellation] CancellationToken cancellation)
+    private async IAsyncEnumerable<Told<T>> PagesAsync(bool wait, [EnumeratorCancellation] CancellationToken cancellation)
     {
         while (true)
         {
@@ -150,12 +194,12 @@ internal sealed class Subscription<T>(Transport transport, Followed<T> followed,
             var items = page.GetProperty(followed.Members.Items);
             foreach (var item in items.EnumerateArray())
             {
-                yield return followed.ItemOf(item);
+                yield return Told<T>.Of(item, followed.ItemOf, followed.PlaceOf);
             }
 
             if (page.TryGetProperty(followed.Members.Reached, out var come))
             {
-                reached = Math.Max(reached ?? 0, come.GetInt64());
+                Reach(come.GetInt64());
             }
 
             if (items.GetArrayLength() == 0)
@@ -168,17 +212,19 @@ internal sealed class Subscription<T>(Transport transport, Followed<T> followed,
     }
 
     /// <summary>Ends when its connection does. A message is read when the one before was taken, so none gathers here.</summary>
-    private async IAsyncEnumerable<T> LiveAsync([EnumeratorCancellation] CancellationToken cancellation)
+    private async IAsyncEnumerable<Told<T>> LiveAsync([EnumeratorCancellation] CancellationToken cancellation)
     {
         using var socket = new ClientWebSocket();
         socket.Options.SetRequestHeader("X-API-Key", transport.Options.ApiKey);
         var address = new UriBuilder(transport.UriOf(followed.StreamPath + Parameters([])));
         address.Scheme = address.Scheme == Uri.UriSchemeHttps ? Uri.UriSchemeWss : Uri.UriSchemeWs;
-        using (var opening = CancellationTokenSource.CreateLinkedTokenSource(cancellation))
+        using (var limit = CancellationTokenSource.CreateLinkedTokenSource(cancellation))
         {
-            opening.CancelAfter(OpenTimeout);
-            await socket.ConnectAsync(address.Uri, opening.Token).ConfigureAwait(false);
-            opened = true;
+            limit.CancelAfter(OpenTimeout);
+            opening = true;
+            await socket.ConnectAsync(address.Uri, limit.Token).ConfigureAwait(false);
+            opening = false;
+            unopened = 0;
         }
 
         using var text = new MemoryStream();
@@ -203,15 +249,16 @@ internal sealed class Subscription<T>(Transport transport, Followed<T> followed,
                 yield break;
             }
 
+            failures = 0;
             var message = JsonElement.Parse(text.GetBuffer().AsSpan(0, (int)text.Length));
             var type = message.GetProperty("type").GetString();
-            if (type == followed.Type)
+            if (type == followed.Type || type == FeedErasure.Type)
             {
-                yield return followed.ItemOf(message);
+                yield return Told<T>.Of(message, followed.ItemOf, followed.PlaceOf);
             }
             else if (type == "position")
             {
-                reached = Math.Max(reached ?? 0, message.GetProperty("position").GetInt64());
+                Reach(message.GetProperty("position").GetInt64());
             }
             else if (type == "ping")
             {

@@ -166,6 +166,94 @@ public sealed class ClientTests(TestService service) : IClassFixture<TestService
         Assert.True(events.Current.Position <= last);
     }
 
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task AnErasureIsToldAtItsPlaceAndStopsNobody(bool pollOnly)
+    {
+        using var client = new StatefoldClient(service.Options);
+        var (id, kept) = (NewId(), NewId());
+        var position = await client.ReadNewestPositionAsync(soon);
+        var told = new List<string>();
+        var options = new FollowOptions { After = position, PollOnly = pollOnly, Filter = new FeedFilter { EventTypes = ["Deposited"], AggregateIds = [id, kept] } };
+        var hearing = options with
+        {
+            OnErased = (erasure, _) =>
+            {
+                told.Add($"{erasure.AggregateType} {erasure.AggregateId}: {erasure.Reason}");
+                return Task.CompletedTask;
+            },
+        };
+        var live = client.FollowFeedAsync(hearing, soon).FirstAsync(soon);
+        await client.AppendAsync(id, Opened, cancellation: soon);
+        using var erased = await service.Http.DeleteAsync($"/aggregates/{id}?reason=asked", soon);
+        Assert.Equal(HttpStatusCode.Accepted, erased.StatusCode);
+        var last = await client.AppendAsync(kept, Deposited(1), cancellation: soon);
+        Assert.Equal(last.Position, (await live).Position);
+        Assert.Equal([$"note {id}: asked"], told);
+        Assert.Equal(last.Position, (await client.FollowFeedAsync(options, soon).FirstAsync(soon)).Position);
+        var failing = options with { OnErased = (_, _) => throw new InvalidOperationException("the copies are not erased") };
+        await Assert.ThrowsAsync<InvalidOperationException>(async () => await client.FollowFeedAsync(failing, soon).FirstAsync(soon));
+        var page = await client.ReadFeedAsync(new FeedQuery { After = position, Filter = options.Filter }, soon);
+        Assert.Equal([last.Position!.Value], page.Events.Select(one => one.Position));
+        var erasure = Assert.Single(page.Erasures);
+        Assert.Equal((id, "note", "asked"), (erasure.AggregateId, erasure.AggregateType, erasure.Reason));
+        Assert.InRange(erasure.Position, position + 1, last.Position!.Value - 1);
+    }
+
+    [Fact]
+    public async Task AServiceThatIsAwayCostsASubscriptionNotItsWebSocket()
+    {
+        using var client = new StatefoldClient(service.Options);
+        await using var proxy = new CuttingProxy(service.Url);
+        using var through = new StatefoldClient(service.Options with { Url = proxy.Url, Attempts = 1 });
+        var id = NewId();
+        var options = new FollowOptions
+        {
+            After = await client.ReadNewestPositionAsync(soon),
+            Filter = new FeedFilter { AggregateIds = [id] },
+            FirstDelay = TimeSpan.FromMilliseconds(1),
+            MostDelay = TimeSpan.FromMilliseconds(10),
+        };
+        int Streams() => proxy.Requests.Count(line => line.Contains("/feed/stream", StringComparison.Ordinal));
+        var next = through.FollowFeedAsync(options, soon).FirstAsync(soon);
+        await UntilAsync(() => Streams() > 0);
+        proxy.IsAway = true;
+        proxy.Cut();
+        var before = proxy.Connections;
+        await UntilAsync(() => proxy.Connections > before + 10);
+        var streams = Streams();
+        proxy.IsAway = false;
+        await UntilAsync(() => Streams() > streams);
+        var last = await client.AppendAsync(id, Opened, cancellation: soon);
+        Assert.Equal(last.Position, (await next).Position);
+    }
+
+    [Fact]
+    public async Task EachLoopOverASubscriptionBeginsWhereTheOptionsSay()
+    {
+        using var client = new StatefoldClient(service.Options);
+        var id = NewId();
+        var options = new FollowOptions { After = await client.ReadNewestPositionAsync(soon), Filter = new FeedFilter { AggregateIds = [id] } };
+        await client.AppendAsync(id, [Opened, Deposited(1)], cancellation: soon);
+        var events = client.FollowFeedAsync(options, soon);
+        Assert.Equal(1, (await events.FirstAsync(soon)).Version);
+        Assert.Equal(1, (await events.FirstAsync(soon)).Version);
+    }
+
+    [Fact]
+    public async Task FromTheStartIsTheOldestThatIsKeptAlsoWhereNothingIs()
+    {
+        using var expired = new ExpiredChangesHandler();
+        using var http = new HttpClient(expired);
+        using var client = new StatefoldClient(service.Options, http);
+        var options = new FollowOptions { PollOnly = true, FirstDelay = TimeSpan.FromMilliseconds(1) };
+        Assert.Equal(5, (await client.FollowProjectionAsync<JsonElement>("p", options, soon).FirstAsync(soon)).Sequence);
+        var behind = await Assert.ThrowsAsync<StatefoldException>(async () =>
+            await client.FollowProjectionAsync<JsonElement>("p", options with { After = 0 }, soon).FirstAsync(soon));
+        Assert.Equal(("CURSOR_EXPIRED", 5L), (behind.Code, behind.OldestSequence));
+    }
+
     [Fact]
     public async Task TheChangesOfAProjectionAreFollowedAndItsStatesRead()
     {

@@ -1,6 +1,7 @@
 using System.Collections.Concurrent;
 using System.Net;
 using System.Net.Sockets;
+using System.Text;
 
 namespace Statefold.Tests.Client;
 
@@ -22,6 +23,12 @@ internal sealed class CuttingProxy : IAsyncDisposable
     public Uri Url => new($"http://127.0.0.1:{((IPEndPoint)listener.LocalEndpoint).Port}");
 
     public int Connections { get; private set; }
+
+    /// <summary>Connections that come are cut at once.</summary>
+    public bool IsAway { get; set; }
+
+    /// <summary>The first line of each connection that was let through.</summary>
+    public ConcurrentQueue<string> Requests { get; } = [];
 
     public void Cut()
     {
@@ -60,8 +67,17 @@ internal sealed class CuttingProxy : IAsyncDisposable
         using var server = new TcpClient();
         try
         {
+            if (IsAway)
+            {
+                return;
+            }
+
             open[client] = open[server] = true;
             await server.ConnectAsync(target.Host, target.Port);
+            var first = new byte[4096];
+            var length = await client.GetStream().ReadAsync(first);
+            Requests.Enqueue(Encoding.ASCII.GetString(first, 0, length).Split("\r\n")[0]);
+            await server.GetStream().WriteAsync(first.AsMemory(0, length));
             await Task.WhenAny(client.GetStream().CopyToAsync(server.GetStream()), server.GetStream().CopyToAsync(client.GetStream()));
         }
         catch (Exception error) when (error is IOException or SocketException or ObjectDisposedException or InvalidOperationException)
