@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CliError, type BackupTools, type CliIo, type ProjectTools, type TopicTools } from '../cli/io.js';
@@ -10,6 +10,7 @@ import { codeHostOptions } from './open-code-host.js';
 import { findProjectRoot, versionOf } from '../config/project-root.js';
 import { readSettings } from '../config/settings.js';
 import { silentLogger } from '../core/logger.js';
+import { makeFolder } from '../core/private-folder.js';
 
 /** The command line with what its commands on projects need. @returns the exit code */
 export const runCommandLine = (args: readonly string[], io: CliIo): Promise<number> =>
@@ -95,6 +96,6 @@ function copyPackages(root: string, folder: string, version: string, env: CliIo[
     throw new CliError(
       'The packages that projects refer to are not built yet: run `npm run build` once, with the .NET SDK 10.',
     );
-  mkdirSync(folder, { recursive: true });
+  makeFolder(folder);
   for (const name of names) copyFileSync(join(from, name), join(folder, name));
 }

@@ -109,8 +109,12 @@ function showUsageAfterErrors(command: Command, path: string): void {
 
 /** Runs the command line. @returns the exit code */
 export async function runProgram(args: readonly string[], io: CliIo): Promise<number> {
+  // A failure is looked for behind each command; one that writes much listens itself.
+  const ignore = (): void => undefined;
+  io.stdout.on('error', ignore);
   try {
     await buildProgram(io).parseAsync(args, { from: 'user' });
+    mustBeWritten(io);
     return 0;
   } catch (error) {
     // Commander has said what was wrong already, or shown the help that was asked for.
@@ -119,5 +123,14 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
     if (!(error instanceof CliError)) throw error;
     io.stderr.write(`${error.message}\n`);
     return FAILED;
+  } finally {
+    setImmediate(() => io.stdout.off('error', ignore));
   }
+}
+
+/** A reader of a pipe that has enough (`| head`) is an end like another. */
+function mustBeWritten({ stdout }: Pick<CliIo, 'stdout'>): void {
+  const failure: NodeJS.ErrnoException | null = stdout.errored;
+  if (failure !== null && failure.code !== 'EPIPE')
+    throw new CliError(`The output can't be written: ${failure.message}.`);
 }

@@ -100,7 +100,7 @@ function copy(response: IncomingMessage, output: Writable, marker: Buffer | unde
     const stopped = (error: NodeJS.ErrnoException): void => {
       response.destroy();
       if (error.code === 'EPIPE') resolve();
-      else reject(error);
+      else reject(new CliError(`The output can't be written: ${error.message}.`));
     };
     output.on('drain', resume).on('error', stopped);
     const take = (chunk: Buffer): void => {

@@ -1,13 +1,13 @@
 import { createHash, type Hash } from 'node:crypto';
-import { once } from 'node:events';
-import { closeSync, createReadStream, createWriteStream, existsSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, createReadStream, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { truncate } from 'node:fs/promises';
-import type { Readable, Writable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { interrupted } from './interrupted.js';
 import { CliError, CommandRefusedError, type CliIo } from './io.js';
+import { fileWriter, streamWriter, UnwritableError, type Writer } from './writer.js';
 import type { CommandContext } from './context.js';
 import type { Fields, Server } from './server.js';
 
@@ -82,7 +82,7 @@ async function exportTo(
     throw new CliError('--after is for standard output: a file is gone on with where it ends.');
   const begun: End = file === STDIO ? { position: Number(after ?? 0), eventId: undefined } : await endOf(file);
   if (begun.eventId !== undefined) await mustGoOn(server, file, begun);
-  const output = file === STDIO ? io.stdout : createWriteStream(file, { flags: 'a' });
+  const output = file === STDIO ? streamWriter(io.stdout) : await fileWriter(file);
   const written = { events: 0, position: begun.position };
   const stop = follow ? interrupted() : undefined;
   try {
@@ -90,17 +90,21 @@ async function exportTo(
       try {
         await copyLines(server, written, output, { follow: true, stop });
       } catch (error) {
-        if (error instanceof CommandRefusedError || isWriting(error)) throw error;
+        if (error instanceof CommandRefusedError || error instanceof UnwritableError) throw error;
       }
       // The stream has ended, or broke: it goes on behind what is written.
       await pause(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
     }
     await copyLines(server, written, output, { follow: false });
-  } finally {
-    if (file !== STDIO) {
-      output.end();
-      await once(output, 'close');
-    }
+    await output.close();
+  } catch (error) {
+    await output.close().catch(() => undefined);
+    if (file === STDIO || !(error instanceof UnwritableError)) throw error;
+    // What is torn is cut off, so that all that is there can be read.
+    const { position } = await endOf(file);
+    throw new CliError(
+      `${error.message} It ends behind position ${position}: make room and export into the same file again, and it goes on there.`,
+    );
   }
   return written;
 }
@@ -118,14 +122,11 @@ async function mustGoOn(server: Server, file: string, { position, eventId }: End
   );
 }
 
-const isWriting = (error: unknown): boolean =>
-  error instanceof Error && 'syscall' in error && (error as NodeJS.ErrnoException).syscall === 'write';
-
 /** Writes whole lines behind the position; what is torn at the end is left out. */
 async function copyLines(
   server: Server,
   written: { events: number; position: number },
-  output: Writable,
+  output: Writer,
   { follow, stop }: { readonly follow: boolean; readonly stop?: AbortSignal },
 ): Promise<void> {
   const answer = await server.stream('tenant', `/feed?after=${written.position}${follow ? '&follow=true' : ''}`, {
@@ -143,12 +144,12 @@ async function copyLines(
           written.events++;
         }
       // Empty ones keep a stream alive, also one that an import reads.
-      if (!output.write(lines.bytes)) await once(output, 'drain');
+      await output.write(lines.bytes);
       if (last !== undefined) written.position = positionOf(last);
     }
   } catch (error) {
     if (stop?.aborted) return;
-    if (isWriting(error)) throw error;
+    if (error instanceof UnwritableError) throw error;
     throw new CliError(
       `${server.url} broke off its answer behind position ${written.position}: export into the same file again, and it goes on there.`,
     );
@@ -199,10 +200,12 @@ async function endOf(file: string): Promise<End> {
   if (!existsSync(file)) return { position: 0, eventId: undefined };
   const descriptor = openSync(file, 'r');
   let bytes: number;
+  let torn: boolean;
   let line: Buffer;
   try {
     const { size } = fstatSync(descriptor);
     bytes = before(descriptor, size);
+    torn = bytes < size;
     if (bytes === 0) line = Buffer.alloc(0);
     else {
       // Lines that keep a stream alive may stand at the end.
@@ -215,7 +218,7 @@ async function endOf(file: string): Promise<End> {
   } finally {
     closeSync(descriptor);
   }
-  await truncate(file, bytes);
+  if (torn) await truncate(file, bytes);
   if (line.length <= 1) return { position: 0, eventId: undefined };
   return { position: positionOf(line), eventId: EVENT_ID.exec(line.toString('utf8'))?.[1] };
 }

@@ -6,7 +6,7 @@ import type { CommandContext } from '../context.js';
 import { Deployment, NotCompiled } from './deploy.js';
 import { historyOf, overview, rollback } from './history.js';
 import { Remote } from './remote.js';
-import { removeProject, writeProject, type TemplateKind } from './template.js';
+import { newDirectory, removeProject, writeProject, type TemplateKind } from './template.js';
 import { runFixtures, watchFixtures } from './test-command.js';
 
 const KINDS = ['reducer', 'projection', 'both'];
@@ -25,12 +25,17 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     .action((folder: string, { kind }: { readonly kind: string }) => {
       if (!KINDS.includes(kind)) throw new CliError(`--kind is reducer or projection, not '${kind}'.`);
       const tools = toolsOf(io);
-      const { directory, files } = writeProject(tools.templateDirectory, folder, kind as TemplateKind, tools.version);
+      const directory = newDirectory(folder);
+      let files: readonly string[];
       try {
+        files = writeProject(tools.templateDirectory, directory, kind as TemplateKind, tools.version);
         tools.copyPackages(join(directory, 'packages'));
       } catch (error) {
         removeProject(directory);
-        throw error;
+        if (error instanceof CliError) throw error;
+        throw new CliError(
+          `${directory} can't be written: ${(error as Error).message}. Nothing of the project was left.`,
+        );
       }
       const shown = relative('', directory) || '.';
       show(

@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
+import { makeFolder } from '../../core/private-folder.js';
 import { CliError } from '../io.js';
 
 export type TemplateKind = 'reducer' | 'projection' | 'both';
@@ -20,19 +21,24 @@ const RENAMED: Readonly<Record<string, string>> = {
   gitignore: '.gitignore',
 };
 
+/** Where a project is to be made, absolute. @throws CliError when there is something in it */
+export function newDirectory(given: string): string {
+  const directory = resolve(given);
+  if (existsSync(directory) && (!statSync(directory).isDirectory() || readdirSync(directory).length > 0))
+    throw new CliError(`${directory} is not empty: name a new folder.`);
+  return directory;
+}
+
 /**
  * Makes a project from the template. @param version of the packages of Statefold
- * @returns the paths of its files, relative to it @throws CliError when the folder has something in it
+ * @returns the paths of its files, relative to it @throws the error of the system when they can't be written
  */
 export function writeProject(
   templateDirectory: string,
-  given: string,
+  directory: string,
   kind: TemplateKind,
   version: string,
-): { readonly directory: string; readonly files: readonly string[] } {
-  const directory = resolve(given);
-  if (existsSync(directory) && readdirSync(directory).length > 0)
-    throw new CliError(`${directory} is not empty: name a new folder.`);
+): readonly string[] {
   const name = projectName(basename(directory));
   const files: string[] = [];
   for (const path of pathsBelow(templateDirectory)) {
@@ -42,11 +48,11 @@ export function writeProject(
       .replaceAll('__Name__', name)
       .replaceAll('__Version__', version);
     const target = (RENAMED[path] ?? path).replaceAll('__Name__', name);
-    mkdirSync(dirname(join(directory, target)), { recursive: true });
+    makeFolder(dirname(join(directory, target)));
     writeFileSync(join(directory, target), onlyOf(text, kind));
     files.push(target);
   }
-  return { directory, files: files.sort() };
+  return files.sort();
 }
 
 /** Takes what was made away again, after a failure behind it. */

@@ -1,37 +1,13 @@
 import { createHash, randomUUID } from 'node:crypto';
-import {
-  closeSync,
-  existsSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { closeSync, linkSync, openSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import { makeFolder } from '../../core/private-folder.js';
 import { StartupError } from '../../core/startup-error.js';
 
 /** Another live process has the data directory. */
 export class DirectoryInUseError extends StartupError {
   override readonly name = 'DirectoryInUseError';
-}
-
-/** Level by level: Node's own way goes round for ever under a folder that can't hold another one (`/proc`). */
-function makeDirectory(path: string): void {
-  const make = (): void => void mkdirSync(path, { mode: 0o700 });
-  try {
-    make();
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST' && statSync(path).isDirectory()) return;
-    const above = dirname(path);
-    if (code !== 'ENOENT' || above === path || existsSync(above)) throw error;
-    makeDirectory(above);
-    make();
-  }
 }
 
 /** In the data directory, where a process has taken it. */
@@ -46,7 +22,7 @@ export const LOCK_FILE = 'lock';
  */
 export async function lockDirectory(directory: string): Promise<{ release(): Promise<void> }> {
   // Nobody else has any business in there: not even the names of its files are to be seen.
-  makeDirectory(directory);
+  makeFolder(directory, 0o700);
   const inUse = (holder: string | undefined): DirectoryInUseError =>
     new DirectoryInUseError(
       `${directory} is in use by another Statefold${holder === undefined ? '' : ` (process ${holder})`}: stop that one first, or choose another STATEFOLD_DATA_DIR.`,
