@@ -1,20 +1,24 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream, createWriteStream, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
+import { createReadStream, createWriteStream, existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { open, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
+import { beforeSignalEnds } from '../cli/interrupted.js';
 import { CliError, type BackupSummary } from '../cli/io.js';
 import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
-import { LOCK_FILE, lockDirectory } from '../log/embedded/instance-lock.js';
+import { DirectoryInUseError, LOCK_FILE, lockDirectory } from '../log/embedded/instance-lock.js';
 import { copyLog } from '../log/embedded/log-backup.js';
 import { DATA_FORMAT, FORMAT_FILE, RESTORED_FILE, RESTORING_FILE } from './data-directory.js';
 
 /** What a backup is complete with: written last. */
 const MANIFEST_FILE = 'backup.json';
 const MANIFEST_VERSION = 1;
-const LOG_FILE = 'log/data.mdb';
+/** In the folder of a backup: what is written of it, until all is there. */
+const PART_FOLDER = '.part';
+const LOG_FOLDER = 'log';
+const LOG_FILE = `${LOG_FOLDER}/data.mdb`;
 /** Beside the log: all else in a data directory is made of it again. */
 const KEPT_FILES = [FORMAT_FILE, 'admin-key', 'master-key', 'first-key'] as const;
 
@@ -29,8 +33,15 @@ const Manifest = z.object({
 type Manifest = z.infer<typeof Manifest>;
 type BackedUpFile = Manifest['files'][number];
 
+/** What stands in an empty folder: its lock, and what a volume of its own has of its file system. */
+const OF_NO_DATA: ReadonlySet<string> = new Set([LOCK_FILE, 'lost+found']);
+
+/** What one that was ended halfway leaves in its folder; one with a manifest is whole. */
+const OF_PART: ReadonlySet<string> = new Set([PART_FOLDER, `${MANIFEST_FILE}.new`, LOG_FOLDER, ...KEPT_FILES]);
+
 /**
- * Copies what a data directory of the embedded log can't be without into a new folder, while a service uses it or not.
+ * Copies what a data directory of the embedded log can't be without into a folder of its own, while a service uses it or not. What
+ * is written lies under a name of its own there until all of it is on the disk; where that was cut off, it is begun anew.
  * @throws CliError saying what to do
  */
 export async function backUp(dataDirectory: string, folder: string, writtenBy: string): Promise<BackupSummary> {
@@ -38,31 +49,72 @@ export async function backUp(dataDirectory: string, folder: string, writtenBy: s
     throw new CliError(
       `${dataDirectory} is no data directory with a log in it: set STATEFOLD_DATA_DIR to that of the service, and run this on its machine, as its user.`,
     );
-  if (existsSync(folder) && readdirSync(folder).length > 0)
-    throw new CliError(`${folder} is not empty: a backup is made in a folder of its own. Name one that is not there.`);
-  const takenAt = new Date().toISOString();
-  makePrivateFolder(folder);
+  mustTakeBackup(folder);
+  const isNew = !existsSync(folder);
+  const lock = await lockDirectory(folder).catch((error: unknown) => {
+    if (error instanceof DirectoryInUseError)
+      throw new CliError(`Another backup is being made in ${folder}: name another folder, or wait until it is there.`);
+    throw notMade(error as Error);
+  });
+  const removePart = (): void => {
+    for (const path of isNew ? [folder] : [...OF_PART].map((name) => join(folder, name)))
+      rmSync(path, { recursive: true, force: true });
+  };
+  const done = beforeSignalEnds(removePart);
   try {
-    makePrivateFolder(join(folder, 'log'));
-    await copyLog(join(dataDirectory, 'log'), join(folder, 'log'));
-    makeFilesPrivate(join(folder, 'log'));
-    const files: BackedUpFile[] = [await noted(folder, LOG_FILE)];
-    for (const name of KEPT_FILES) {
-      const path = join(dataDirectory, name);
-      if (existsSync(path)) files.push(await copied(path, folder, name));
+    if (!isNew) {
+      // What another one has made there meanwhile stays.
+      mustTakeBackup(folder);
+      removePart();
     }
-    const manifest: Manifest = { backup: MANIFEST_VERSION, format: DATA_FORMAT, writtenBy, takenAt, files };
-    await writeDurably(folder, MANIFEST_FILE, `${JSON.stringify(manifest, null, 2)}\n`);
-    return summaryOf(folder, manifest);
+    return await written(dataDirectory, folder, writtenBy);
   } catch (error) {
-    // Without a manifest it is none: nobody is to find the half of it.
-    rmSync(folder, { recursive: true, force: true });
-    throw new CliError(`The backup could not be made: ${(error as Error).message}. Nothing of it was left.`);
+    if (error instanceof CliError) throw error;
+    // Nobody is to find the half of it.
+    removePart();
+    throw notMade(error as Error);
+  } finally {
+    done();
+    await lock.release();
   }
 }
 
-/** What stands in an empty data directory: its lock, and what a volume of its own has of its file system. */
-const OF_NO_DATA: ReadonlySet<string> = new Set([LOCK_FILE, 'lost+found']);
+const notMade = ({ message }: Error): CliError =>
+  new CliError(`The backup could not be made: ${message}. Nothing of it was left.`);
+
+/** The folder is not there, is empty, or has what a backup left that was cut off. @throws CliError */
+function mustTakeBackup(folder: string): void {
+  const stats = statSync(folder, { throwIfNoEntry: false });
+  if (stats === undefined) return;
+  const there = stats.isDirectory() ? readdirSync(folder).filter((name) => !OF_NO_DATA.has(name)) : undefined;
+  if (there?.length === 0 || (there !== undefined && isPart(there))) return;
+  throw new CliError(`${folder} is not empty: a backup is made in a folder of its own. Name one that is not there.`);
+}
+
+const isPart = (names: readonly string[]): boolean =>
+  names.includes(PART_FOLDER) && names.every((name) => OF_PART.has(name));
+
+async function written(dataDirectory: string, folder: string, writtenBy: string): Promise<BackupSummary> {
+  const takenAt = new Date().toISOString();
+  const part = join(folder, PART_FOLDER);
+  makePrivateFolder(folder);
+  makePrivateFolder(part);
+  makePrivateFolder(join(part, LOG_FOLDER));
+  await copyLog(join(dataDirectory, LOG_FOLDER), join(part, LOG_FOLDER));
+  makeFilesPrivate(join(part, LOG_FOLDER));
+  const files: BackedUpFile[] = [await noted(part, LOG_FILE)];
+  for (const name of KEPT_FILES) {
+    const path = join(dataDirectory, name);
+    if (existsSync(path)) files.push(await copied(path, part, name));
+  }
+  await synced(join(part, LOG_FOLDER));
+  for (const name of readdirSync(part)) await rename(join(part, name), join(folder, name));
+  const manifest: Manifest = { backup: MANIFEST_VERSION, format: DATA_FORMAT, writtenBy, takenAt, files };
+  await writeDurably(folder, MANIFEST_FILE, `${JSON.stringify(manifest, null, 2)}\n`);
+  await rm(part, { recursive: true });
+  await synced(folder);
+  return summaryOf(folder, manifest);
+}
 
 /**
  * Makes a data directory of a backup: each file as it was written, by its hash. The directory must be empty, and stays marked
@@ -83,7 +135,7 @@ export async function restore(folder: string, dataDirectory: string): Promise<Ba
       );
     for (const name of there) if (name !== RESTORING_FILE) await rm(join(dataDirectory, name), { recursive: true });
     await writeDurably(dataDirectory, RESTORING_FILE, '');
-    makePrivateFolder(join(dataDirectory, 'log'));
+    makePrivateFolder(join(dataDirectory, LOG_FOLDER));
     for (const file of manifest.files) {
       const { sha256 } = await copied(join(folder, file.name), dataDirectory, file.name);
       if (sha256 !== file.sha256)
@@ -105,6 +157,10 @@ function readManifest(folder: string): Manifest {
   try {
     text = readFileSync(join(folder, MANIFEST_FILE), 'utf8');
   } catch (error) {
+    if (existsSync(join(folder, PART_FOLDER)))
+      throw new CliError(
+        `${folder} is no whole backup: it is being made, or was cut off. Run 'statefold backup' into it again, or name another one.`,
+      );
     throw new CliError(
       `${folder} is no whole backup: ${MANIFEST_FILE} can't be read (${(error as Error).message}). Name a folder that 'statefold backup' has made.`,
     );
@@ -165,7 +221,6 @@ function counting(): { readonly counted: Transform; hash(): { readonly bytes: nu
 
 /** Whole or not at all. */
 async function writeDurably(folder: string, name: string, text: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
   const draft = join(folder, `${name}.new`);
   await writeFile(draft, text, { mode: 0o600, flush: true });
   await rename(draft, join(folder, name));

@@ -1,11 +1,14 @@
 // Backup while appends go on, and what is restored of it: all that was acknowledged before it, a prefix of each aggregate, the
 // same states, keys and secrets; and what neither takes.
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { chainAfter, LANES, reducerOf, sameChain, type Chain } from '../support/checker-model.js';
-import { statefold } from '../support/cli.js';
+import { spawnStatefold, statefold } from '../support/cli.js';
+import { fill, NO_SMALL_DISK, smallDisk } from '../support/small-disk.js';
 import { AS_ADMIN, startService, temporaryDirectory, until, type Service } from '../support/service.js';
 
 const AGGREGATES = 8;
@@ -183,4 +186,52 @@ test('a backup, and a restore, that can not be are refused with what to do', asy
   mkdirSync(join(elsewhere, 'empty'));
   const { code } = await statefold(settings(fresh), elsewhere, 'backup', join(elsewhere, 'empty'));
   assert.equal(code, 0, 'an empty folder will do');
+});
+
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGKILL'] as const)
+  test(`a backup that ${signal} ends halfway is none, and the next one is made in its place`, async (t) => {
+    const { data, elsewhere } = await madeOnce(t);
+    const folder = join(elsewhere, 'cut');
+    // What is copied behind the log, and gives nothing until somebody writes to it.
+    execFileSync('mkfifo', [join(data, 'first-key')]);
+    const backup = spawnStatefold(settings(data), elsewhere, 'backup', folder);
+    t.after(() => backup.kill('SIGKILL'));
+    await until(() => existsSync(join(folder, '.part', 'master-key')));
+    const whileMade = await statefold(settings(join(elsewhere, 'fresh')), elsewhere, 'restore', folder);
+    assert.equal(whileMade.code, 1);
+    assert.match(whileMade.err, /is no whole backup: it is being made, or was cut off/);
+    const second = await statefold(settings(data), elsewhere, 'backup', folder);
+    assert.equal(second.code, 1);
+    assert.match(second.err, /Another backup is being made in/);
+    const closed = once(backup, 'close');
+    backup.kill(signal);
+    assert.deepEqual(await closed, [null, signal]);
+    assert.equal(existsSync(folder), signal === 'SIGKILL', 'what can be removed is');
+    if (signal === 'SIGKILL') {
+      const { code, err } = await statefold(settings(join(elsewhere, 'fresh')), elsewhere, 'restore', folder);
+      assert.equal(code, 1);
+      assert.match(err, /is no whole backup: it is being made, or was cut off/);
+      assert.ok(!existsSync(join(elsewhere, 'fresh')));
+    }
+    rmSync(join(data, 'first-key'));
+    const again = await statefold(settings(data), elsewhere, 'backup', folder);
+    assert.equal(again.code, 0, again.err);
+    assert.ok(existsSync(join(folder, 'backup.json')));
+    assert.ok(!existsSync(join(folder, '.part')));
+    const restored = await statefold(settings(join(elsewhere, 'fresh')), elsewhere, 'restore', folder);
+    assert.equal(restored.code, 0, restored.err);
+  });
+
+test('where a backup can not be made at all, it says so and leaves nothing', async (t) => {
+  const { data, elsewhere } = await madeOnce(t);
+  const nowhere = await statefold(settings(data), elsewhere, 'backup', '/proc/nope');
+  assert.equal(nowhere.code, 1);
+  assert.match(nowhere.err, /The backup could not be made: ENOENT.*Nothing of it was left/);
+  const disk = smallDisk(t, 1);
+  if (disk === undefined) return void t.diagnostic(NO_SMALL_DISK);
+  fill(join(disk, 'balloon'));
+  const full = await statefold(settings(data), elsewhere, 'backup', join(disk, 'backup'));
+  assert.equal(full.code, 1);
+  assert.match(full.err, /The backup could not be made: .*Nothing of it was left/);
+  assert.deepEqual(readdirSync(disk), ['balloon']);
 });
