@@ -213,6 +213,10 @@ test('a tenant goes out of a service and into another', async (t) => {
     const [line = ''] = lines.slice(-1);
     const whole = JSON.parse(line) as Record<string, unknown>;
     const bad = (changed: object): string => JSON.stringify({ ...whole, ...changed });
+    const impossible = (time: string): [line: string, expected: RegExp] => [
+      bad({ time }),
+      new RegExp(`time is ${time.replace('+', '\\+')}, which no calendar or clock has`),
+    ];
     const cases: [line: string, expected: RegExp][] = [
       ['{"specversion":', /not valid JSON/],
       ['[]', /must be a JSON object/],
@@ -240,6 +244,14 @@ test('a tenant goes out of a service and into another', async (t) => {
       [bad({ aggregateversion: '1' }), /aggregateversion must be a whole number/],
       [bad({ time: 'yesterday' }), /time must be a time like/],
       [bad({ time: '2026-01-31T09:30:00.123456Z' }), /with milliseconds at most/],
+      ...['2026-02-30T09:30:00Z', '2025-02-29T00:00:00Z', '2026-13-01T00:00:00Z', '2026-01-00T00:00:00Z'].map(
+        impossible,
+      ),
+      ...['2026-01-31T24:00:00Z', '2026-01-31T25:00:00Z', '2026-01-31T09:60:00Z', '2026-01-31T09:30:60Z'].map(
+        impossible,
+      ),
+      ...['2026-01-31T09:30:00+24:00', '2026-01-31T09:30:00-01:60'].map(impossible),
+      [bad({ time: '1969-12-31T23:59:59.999Z' }), /time must be in 1970 or later/],
       [bad({ time: '2999-01-01T00:00:00Z' }), /more than a day ahead/],
       [bad({ datacontenttype: 'text/plain' }), /datacontenttype must be/],
       [bad({ metadata: '[1]' }), /metadata must be the text of a JSON object/],

@@ -47,7 +47,7 @@ const REQUIRED: readonly Attribute[] = [
 ];
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?(?:Z|[+-]\d\d:\d\d)$/;
+const TIME = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d{1,3})?(?:Z|[+-](\d\d):(\d\d))$/;
 const JSON_TYPE = /^application\/json(?:\s*;\s*charset=utf-8)?$/i;
 const MAX_CORRELATION_ID = 256;
 /** Clocks differ; but whatever is appended later would have to wait for such a time, or bear it too. */
@@ -135,10 +135,35 @@ function optionalName(attribute: Attribute, found: ReadonlyMap<Attribute, string
 }
 
 function timeOf(text: string, now: number): number {
-  const time = TIME.test(text) ? Date.parse(text) : Number.NaN;
-  if (!(time >= 0)) throw fault('time', 'must be a time like 2026-01-31T09:30:00.123Z, with milliseconds at most');
+  const parts = TIME.exec(text);
+  if (parts === null) throw fault('time', 'must be a time like 2026-01-31T09:30:00.123Z, with milliseconds at most');
+  if (!isRealTime(parts.slice(1).map((part) => Number(part ?? 0))))
+    throw fault('time', `is ${text}, which no calendar or clock has`);
+  const time = Date.parse(text);
+  if (time < 0) throw fault('time', 'must be in 1970 or later');
   if (time > now + AHEAD_MS) throw fault('time', `is more than a day ahead of this service's clock`);
   return time;
+}
+
+/** Where a day is not in its month, `Date.parse` takes one of the next month, and it takes an hour 24 for midnight. */
+function isRealTime([
+  year = 0,
+  month = 0,
+  day = 0,
+  hour = 0,
+  minute = 0,
+  second = 0,
+  offsetHour = 0,
+  offsetMinute = 0,
+]: readonly number[]): boolean {
+  const date = new Date(0);
+  date.setUTCFullYear(year, month - 1, day);
+  return (
+    date.getUTCMonth() === month - 1 &&
+    date.getUTCDate() === day &&
+    [hour, offsetHour].every((hours) => hours <= 23) &&
+    [minute, second, offsetMinute].every((sixtieths) => sixtieths <= 59)
+  );
 }
 
 function metadataOf(text: string | undefined, maxDepth: number): Buffer | undefined {
