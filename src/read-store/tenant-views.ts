@@ -36,6 +36,8 @@ const LAST = '\uffff';
 const SOURCE = 'source';
 /** ClickHouse takes a statement of 256 KiB. */
 const MOST_TEXT = 128 * 1024;
+/** Types of texts that look like days or times, also within lists. */
+const TIMES = /\bDate/;
 const NUMBERS = /^(?:U?Int\d+|Float\d+)$/;
 
 const UNREAD =
@@ -179,9 +181,13 @@ function declaredValue(
 function valueOf(json: string, path: string, types: readonly string[]): string {
   const names = path.split('.');
   const type = columnType(types);
-  if (!names.every(isWritable)) return unwritable(json, path, type);
+  if (!names.every(isWritable)) return fromText(json, path, type);
   const place = placeOf(json, names);
-  if (type === undefined) return `toJSONString(${place})`;
+  const hasTimes = types.some((one) => TIMES.test(one));
+  if (type === undefined) return hasTimes ? fromText(json, path, type) : `toJSONString(${place})`;
+  // A text that looked like a time was taken for one, and is written otherwise.
+  if (type === 'String' && hasTimes)
+    return `if(startsWith(dynamicType(${place}), 'Date'), ${fromText(json, path, type)}, ${place}::Nullable(String))`;
   return castOf(place, type, types.length === 1 || type.startsWith('Array(') ? 'one type' : 'several');
 }
 
@@ -195,8 +201,8 @@ function castOf(place: string, type: string, has: 'one type' | 'several'): strin
     : `accurateCastOrNull(${place}, ${quoted(type)})`;
 }
 
-/** A name that means something to the engine where it is part of a path: its value is read from the text. Its dots may be of the name. */
-function unwritable(json: string, path: string, type: string | undefined): string {
+/** What the text has there: also under a name that means something to the engine where it is part of a path. Its dots may be of the name. */
+function fromText(json: string, path: string, type: string | undefined): string {
   const value = (names: readonly string[]): string =>
     type === undefined
       ? `nullIf(JSONExtractRaw(${[rawOf(json), ...names.map(quoted)].join(', ')}), '')`

@@ -256,6 +256,25 @@ public sealed record Named([property: JsonPropertyName("state_raw")] string? Raw
     assert.ok((await rows('DESCRIBE usual_events')).split('\n').length > 500, 'others are there besides');
   });
 
+  await t.test('texts that look like times are given back as they were, where others are beside them', async () => {
+    const texts = ['2026-01-31T09:30:00+02:00', '2026-01-31', '2026-01-31 09:30:00.50', 'soon', '12', '\\'];
+    for (const [n, text] of texts.entries())
+      await append(`noted-${n}`, { text, 'dotted.text': text, within: { text }, list: [text, n === 3 ? 1 : text] });
+    const answer = await sql(
+      'SELECT text, `dotted.text` AS dotted, `within.text` AS within, list FROM noted_events ORDER BY aggregate_id',
+      { format: 'JSONEachRow' },
+    );
+    const found = success(answer, 200)
+      .text.trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, string>);
+    for (const [n, text] of texts.entries()) {
+      const { list, ...others } = found[n] ?? {};
+      assert.deepEqual(others, { text, dotted: text, within: text });
+      assert.deepEqual(JSON.parse(list ?? ''), [text, n === 3 ? 1 : text]);
+    }
+  });
+
   await t.test('numbers of several types are of one that has room for them', async () => {
     await append('mixed-1', { whole: -1, all: 2 ** 53 });
     const answer = await service.request('POST', '/events', {
