@@ -16,6 +16,9 @@ export interface SqlAccounts {
   drop(account: AccountOfTenant): Promise<void>;
   /** All accounts of this service that the server has anything of. */
   list(): Promise<readonly AccountOfTenant[]>;
+  /** Tenants of which the server has the user that their `POST /sql` is asked as. */
+  statementUsers(): Promise<readonly string[]>;
+  dropStatementUser(tenantId: string): Promise<void>;
 }
 
 export interface AccountOfTenant {
@@ -47,5 +50,7 @@ export function noAccounts(refusal: () => Error): SqlAccounts {
     suspend: () => Promise.resolve(),
     drop: () => Promise.resolve(),
     list: () => Promise.resolve([]),
+    statementUsers: () => Promise.resolve([]),
+    dropStatementUser: () => Promise.resolve(),
   };
 }

@@ -22,7 +22,7 @@ const BACK_OFF_MS: BackOff = { first: 500, last: 60_000 };
 
 /**
  * Keeps the accounts of the server as the catalog has them, of the tenants that this process owns: those that are to be there are,
- * those of suspended tenants let nobody in, and what the catalog knows nothing of is dropped. An entry of the catalog is there before
+ * those of suspended tenants let nobody in, and what the catalog knows nothing of is dropped, the users of deleted tenants' SQL too. An entry of the catalog is there before
  * its account and goes after it, so wherever a process ends, the next look finds what is left to do.
  */
 export class AccountKeeper {
@@ -39,8 +39,9 @@ export class AccountKeeper {
   constructor(options: AccountKeeperOptions) {
     this.#options = options;
     const { catalog } = options;
-    catalog.onChange(({ kind, id }) => {
-      if (kind === 'sqlAccount' || (kind === 'tenant' && catalog.list('sqlAccount', id).length > 0)) this.look();
+    catalog.onChange(({ kind, id, value }) => {
+      const isOfTenant = value === undefined || catalog.list('sqlAccount', id).length > 0;
+      if (kind === 'sqlAccount' || (kind === 'tenant' && isOfTenant)) this.look();
     });
   }
 
@@ -103,7 +104,8 @@ export class AccountKeeper {
     const { catalog, accounts, owns } = this.#options;
     const failures: unknown[] = [];
     const there = (await this.#inTurn(() => accounts.list())).filter(({ tenantId }) => owns(tenantId));
-    // Behind the list: whoever made an account had its entry in the catalog.
+    const asking = (await this.#inTurn(() => accounts.statementUsers())).filter((tenantId) => owns(tenantId));
+    // Behind the lists: whoever made an account had its entry in the catalog, and whoever asked the tenant.
     await catalog.caughtUp();
     const ids = new Set(there.map(({ accountId }) => accountId));
     for (const accountId of [...this.#kept.keys()]) if (!ids.has(accountId)) this.#kept.delete(accountId);
@@ -112,7 +114,15 @@ export class AccountKeeper {
       if (this.#closing.signal.aborted) return;
       await this.bring(account).catch((error: unknown) => failures.push(error));
     }
+    for (const tenantId of asking)
+      await this.#inTurn(() => this.#dropWithTenant(tenantId)).catch((error: unknown) => failures.push(error));
     if (failures.length > 0) throw failures[0];
+  }
+
+  /** One that is asked with again, by a later tenant of the id, is made again. */
+  async #dropWithTenant(tenantId: string): Promise<void> {
+    const { catalog, accounts, owns } = this.#options;
+    if (catalog.get('tenant', tenantId) === undefined && owns(tenantId)) await accounts.dropStatementUser(tenantId);
   }
 
   #entries(): SqlAccountEntity[] {

@@ -227,6 +227,35 @@ test('accounts for SQL on a ClickHouse server', async (t) => {
     assert.ok(!server.accounts.some((name) => name.includes('_other_')));
     assert.deepEqual(await listed(await tenant(service, 'other')), []);
   });
+
+  await t.test('the user that a tenant asks as goes with the tenant, whatever is away meanwhile', async () => {
+    const askedAs = async (tenantId: string): Promise<string> => {
+      await (await tenant(service, tenantId)).post('/sql', { query: 'SELECT 1' });
+      const user = `statefold_tenant_${tenantId}`;
+      assert.ok(server.users.has(user));
+      return user;
+    };
+    const isGone = (user: string): boolean =>
+      !server.users.has(user) && ![...server.policies.keys()].some((policy) => policy.startsWith(`${user}_`));
+    const kept = await askedAs('kept');
+    const gone = await askedAs('gone');
+    success(await admin(service, 'DELETE', '/admin/tenants/gone'), 204);
+    await until(() => isGone(gone));
+    // A later tenant of the id asks as one that is made again.
+    assert.equal(await askedAs('gone'), gone);
+
+    const late = await askedAs('late');
+    let refused = 0;
+    server.fault = (sql) => (sql.includes(late) && sql.startsWith('DROP') ? (refused++, 'refused') : undefined);
+    success(await admin(service, 'DELETE', '/admin/tenants/late'), 204);
+    await until(() => refused > 0);
+    await service.kill();
+    server.fault = () => undefined;
+    assert.ok(server.users.has(late));
+    service = await start();
+    await until(() => isGone(late));
+    assert.ok(server.users.has(kept) && server.users.has(gone), 'those of tenants that there are stay');
+  });
 });
 
 test('the embedded engine, and a service without a read store, have no accounts and say so', async (t) => {

@@ -108,6 +108,19 @@ test('a tenant asks as a user of its own, who has policies before it may read', 
   assert.notEqual(asked.at(-1)?.password, mine?.password);
 });
 
+test('a user that was dropped is made again', async (t) => {
+  let isDropped = false;
+  const { asked, sql } = await fakeServer(t, ({ user, sql: text }, response) => {
+    if (user === 'owner' && text.startsWith('CREATE USER')) isDropped = false;
+    if (user !== 'owner' && isDropped) response.writeHead(403, { 'X-ClickHouse-Exception-Code': '516' });
+    response.end(user === 'owner' ? '' : '1\n');
+  });
+  assert.equal(await textOf(await sql.query('acme', statement('SELECT 1'), never)), '1\n');
+  isDropped = true;
+  assert.equal(await textOf(await sql.query('acme', statement('SELECT 2'), never)), '1\n');
+  assert.equal(asked.filter((one) => one.sql === 'SELECT 2').length, 2);
+});
+
 test('a server that makes no users is refused with the reason, and asked again', async (t) => {
   let refuse = true;
   const { sql } = await fakeServer(t, (_, response) => {

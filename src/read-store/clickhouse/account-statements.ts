@@ -23,6 +23,9 @@ export interface AccountTarget {
 type Bounds = 'CONST' | `MIN ${number} MAX ${number}`;
 export type UserSettings = Readonly<Record<string, readonly [value: number | string, bounds: Bounds]>>;
 
+/** The user that `POST /sql` of the tenant is asked as. One server may hold the databases of several services. */
+export const statementUserOf = (database: string, tenantId: string): string => `${database}_tenant_${tenantId}`;
+
 /** None of the limits, and no other setting, can be changed. */
 export const fixedSettings = (limits: SqlLimits): UserSettings =>
   Object.fromEntries(Object.entries(settingsOf(limits)).map(([name, value]) => [name, [value, 'CONST']]));

@@ -6,6 +6,7 @@ import {
   namesStatement,
   openStatements,
   settingsOfTools,
+  statementUserOf,
   suspendStatements,
   type AccountTarget,
   type TenantUser,
@@ -22,6 +23,7 @@ export interface ServerAccountsOptions {
 }
 
 /** Ids of tenants have no `_`. */
+const TENANT_ID = /^[a-z0-9-]+$/;
 const NAME = /^([a-z0-9-]+)_([0-9a-f]{16})$/;
 
 /** Accounts as users of a ClickHouse server. */
@@ -61,6 +63,15 @@ export class ServerAccounts implements SqlAccounts {
       const [, tenantId, accountId] = NAME.exec(name) ?? [];
       return tenantId === undefined || accountId === undefined ? [] : [{ tenantId, accountId }];
     });
+  }
+
+  async statementUsers(): Promise<readonly string[]> {
+    const names = await this.#run(({ database }) => [namesStatement(statementUserOf(database, ''))]);
+    return names.split('\n').filter((name) => TENANT_ID.test(name));
+  }
+
+  async dropStatementUser(tenantId: string): Promise<void> {
+    await this.#run((target) => dropStatements(target, statementUserOf(target.database, tenantId)));
   }
 
   /** One server may hold the databases of several services. */

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { StatefoldError } from '../../core/errors.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import type { SqlAnswer, SqlLimits, SqlStatement, TenantSql } from '../tenant-sql.js';
-import { fixedSettings, openStatements } from './account-statements.js';
+import { fixedSettings, openStatements, statementUserOf } from './account-statements.js';
 import { post, reached, refusedBy, runAsOwner } from './owner-statements.js';
 
 export interface ServerSqlOptions {
@@ -18,6 +18,8 @@ export interface ServerSqlOptions {
 }
 
 const GRACE_MS = 5_000;
+/** ClickHouse's code of a user that is not there, or has another password. */
+const NO_SUCH_USER = '516';
 
 /**
  * Tenants' SQL on a ClickHouse server: each tenant is a user there, who may read the tables and nothing else, and for whom row
@@ -41,9 +43,17 @@ export class ServerSql implements TenantSql {
       default_format: format,
       ...Object.fromEntries([...parameters].map(([name, value]) => [`param_${name}`, value])),
     }).toString();
-    const asker = { user: userOf(endpoint.database, tenantId), password: this.#passwordOf(tenantId) };
+    const asker = { user: statementUserOf(endpoint.database, tenantId), password: this.#passwordOf(tenantId) };
     const late = AbortSignal.timeout(this.#options.limits.seconds * 1000 + GRACE_MS);
-    const response = await post(target, asker, query, AbortSignal.any([signal, late]));
+    const ask = (): Promise<Response> => post(target, asker, query, AbortSignal.any([signal, late]));
+    let response = await ask();
+    if (response.headers.get('x-clickhouse-exception-code') === NO_SUCH_USER) {
+      // Dropped by whoever saw a former tenant of the id deleted, or by the server's owner.
+      await response.body?.cancel();
+      this.#users.delete(tenantId);
+      await this.#user(endpoint, tenantId);
+      response = await ask();
+    }
     if (!response.ok) throw refusedBy(response, await response.text());
     const tag = response.headers.get('x-clickhouse-exception-tag');
     return {
@@ -71,7 +81,7 @@ export class ServerSql implements TenantSql {
     await ensureSchema();
     const { database } = endpoint;
     const user = {
-      name: userOf(database, tenantId),
+      name: statementUserOf(database, tenantId),
       tenantId,
       secret: { password: this.#passwordOf(tenantId) },
     };
@@ -82,9 +92,6 @@ export class ServerSql implements TenantSql {
     return createHmac('sha256', this.#options.secret).update(`sql of ${tenantId}`).digest('base64url');
   }
 }
-
-/** One database may hold the tables of several services. */
-const userOf = (database: string, tenantId: string): string => `${database}_tenant_${tenantId}`;
 
 /** The server ends an answer that fails halfway with a block behind the marker: it is thrown in place of it. */
 async function* chunksOf(response: Response, marker: Buffer | undefined): AsyncGenerator<Buffer> {
