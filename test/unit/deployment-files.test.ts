@@ -318,3 +318,30 @@ describe('Grafana', () => {
     }
   });
 });
+
+describe('docs/how-to/back-up-and-restore.md', () => {
+  const page = text('docs', 'how-to', 'back-up-and-restore.md');
+
+  it('copies brokers from where docker-compose.yml has their volumes', () => {
+    const { services } = composed(envExample(true));
+    for (const [, name = '', folder = ''] of page.matchAll(/--entrypoint tar (\S+) -C (\S+)/g))
+      assert.ok(services[name]?.volumes?.includes(`${name}:${folder}`), `${name} at ${folder}`);
+  });
+
+  it('names what the chart makes, and the user and the folder of the image', () => {
+    const chart = text('deploy', 'helm', 'statefold', 'templates', 'processes.yaml');
+    const image = text('Dockerfile');
+    const values = yaml(text('deploy', 'helm', 'statefold', 'values.yaml')) as {
+      readonly processes: Readonly<Record<string, { readonly storage: string }>>;
+    };
+    assert.match(chart, /name: \{\{ \$\.Release\.Name \}\}-\{\{ \$name \}\}\n/);
+    assert.match(chart, /volumeClaimTemplates:\n\s+- metadata:\n\s+name: data\n/);
+    assert.deepEqual(Object.keys(values.processes), ['all']);
+    assert.ok(page.includes(`storage: ${values.processes['all']?.storage}`));
+    const [, user] = /--uid (\d+)/.exec(image) ?? [];
+    assert.ok(page.includes(`runAsUser: ${user}, runAsGroup: ${user}, fsGroup: ${user}`));
+    assert.match(chart, new RegExp(`runAsUser: ${user}\\n\\s+runAsGroup: ${user}\\n\\s+fsGroup: ${user}`));
+    for (const where of [image, chart]) assert.match(where, /STATEFOLD_DATA_DIR(?:=|\n\s+value: )\/data/);
+    assert.match(page, /mountPath: \/data/);
+  });
+});
