@@ -22,12 +22,15 @@ export async function eventTypesOf(client: StatefoldClient, signal: AbortSignal)
   return { eventTypes, otherEvents };
 }
 
-/** A schema may be there before the first event, and a page before both. @throws ClientError */
-export async function eventTypeOf(client: StatefoldClient, name: string, signal?: AbortSignal): Promise<EventType> {
+/** A schema may be there before the first event, and a page before both. */
+export const noneYet = (name: string): EventType => ({ eventType: name, aggregateTypes: [], events: 0 });
+
+/** @throws ClientError */
+export async function eventTypeOf(client: StatefoldClient, name: string): Promise<EventType> {
   try {
-    return await client.request('getEventType', { path: { type: name }, signal });
+    return await client.request('getEventType', { path: { type: name } });
   } catch (error) {
-    if (isRefused(error, 'NOT_FOUND')) return { eventType: name, aggregateTypes: [], events: 0 };
+    if (isRefused(error, 'NOT_FOUND')) return noneYet(name);
     throw error;
   }
 }

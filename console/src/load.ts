@@ -1,3 +1,4 @@
+import { isRefused } from '@statefold/client';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 export interface Loaded<T> {
@@ -16,7 +17,8 @@ const NOTHING: Answered<never> = { value: undefined, at: undefined, error: undef
 
 /**
  * Asks when the page opens, when one of `inputs` changes, and `everyMs` after each answer while the tab is seen. An answer that is slow is
- * waited for: only another object ends it.
+ * waited for: only another object ends it. What is not there, or there no more, is asked for again by `reload` alone: a browser logs each
+ * refusal as an error.
  */
 export function useLoad<T>(
   ask: (signal: AbortSignal) => Promise<T>,
@@ -31,8 +33,9 @@ export function useLoad<T>(
     let timer: ReturnType<typeof setTimeout> | undefined;
     let isUnderWay = false;
     let isAskedAgain = false;
+    let isMissing = false;
     const later = (): void => {
-      if (everyMs === undefined) return;
+      if (everyMs === undefined || isMissing) return;
       timer = setTimeout(() => (document.hidden ? later() : go()), everyMs);
     };
     const answered = (next: (before: Answered<T>) => Answered<T>): void => {
@@ -49,8 +52,14 @@ export function useLoad<T>(
       isUnderWay = true;
       setState((before) => ({ ...before, isLoading: true }));
       ask(signal).then(
-        (value) => answered(() => ({ value, at: new Date(), error: undefined, isLoading: false })),
-        (error: unknown) => answered((before) => ({ ...before, error, isLoading: false })),
+        (value) => {
+          isMissing = false;
+          answered(() => ({ value, at: new Date(), error: undefined, isLoading: false }));
+        },
+        (error: unknown) => {
+          isMissing = isRefused(error, 'NOT_FOUND', 'GONE');
+          answered((before) => ({ ...before, error, isLoading: false }));
+        },
       );
     };
     // Of another object nothing of the one before is shown.

@@ -111,7 +111,7 @@ test('deeds of the console', { skip: needsChromium || noJail }, async (t) => {
   });
 
   await t.test('a tenant whose answer was lost is found, and not made twice', async (t) => {
-    const page = await opened(t, browser, service, { key: ADMIN_KEY, breaks: true });
+    const page = await opened(t, browser, service, { key: ADMIN_KEY, breaks: true, refusals: [404] });
     let attempts = 0;
     await page.route(/\/admin\/tenants$/, async (route) => {
       if (route.request().method() !== 'POST') return route.fallback();
@@ -278,7 +278,7 @@ test('deeds of the console', { skip: needsChromium || noJail }, async (t) => {
 
   await t.test('a schema that others put meanwhile is shown before it is replaced', async (t) => {
     const { key, api } = await tenantOf('Schemas');
-    const page = await opened(t, browser, service, { key, path: '/console/event-types/Landed' });
+    const page = await opened(t, browser, service, { key, path: '/console/event-types/Landed', refusals: [404] });
     const label = 'JSON Schema of Landed';
     const save = page.getByRole('button', { name: 'Save', exact: true });
     const stored = async (): Promise<unknown> => (await api.read<{ schema: unknown }>('/event-types/Landed')).schema;

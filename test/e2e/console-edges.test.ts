@@ -36,7 +36,7 @@ test('the console where things are not as usual', { skip: needsChromium }, async
       const { key, api } = await tenantOf('Odd');
       const ids = ['100%', 'a%2Fb', 'a/b', 'a%20b', 'a b', 'a?b=c#d', 'é-日本', '<i>x</i>'];
       for (const id of ids) await api.append(id, 'A+B%20&c', { id });
-      const page = await opened(t, browser, service, { key, path: '/console/aggregates' });
+      const page = await opened(t, browser, service, { key, path: '/console/aggregates', refusals: [404] });
       const isOpen = async (id: string): Promise<void> => {
         await page.getByRole('heading', { name: id, exact: true, level: 1 }).waitFor();
         await page.getByRole('region', { name: 'Data of the event' }).getByText(JSON.stringify(id)).waitFor();

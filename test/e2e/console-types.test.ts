@@ -291,8 +291,34 @@ test('the console and what makes the states of aggregates', { skip: needsChromiu
     await page.getByRole('alert').waitFor({ state: 'detached' });
   });
 
+  await t.test('what is not there is asked for once, and again by hand', async (t) => {
+    const key = await newTenant(service, { name: 'Looked for' });
+    const its = new Api(service, key);
+    const page = await opened(t, browser, service, { key, path: '/console', refusals: [404] });
+    await page.clock.install();
+    let asked: string[] = [];
+    page.on('response', (answer) => {
+      if (answer.status() === 404) asked.push(new URL(answer.url()).pathname);
+    });
+    for (const path of ['aggregates/late-1', 'projections/none', 'webhooks/none', 'event-types/Late']) {
+      asked = [];
+      await page.goto(`${service.url}/console/${path}`);
+      await page.getByRole('button', { name: 'Look again' }).waitFor();
+      await page.clock.runFor(20_000);
+      assert.equal(asked.length, 1, asked.join(' '));
+      await page.getByRole('button', { name: 'Look again' }).click();
+      await until(() => asked.length === 2);
+    }
+    await page.getByText('0 events.').waitFor();
+    await its.append('late-1', 'Late', {});
+    await page.getByRole('button', { name: 'Look again' }).click();
+    await page.getByText('1 event of aggregates of the type').waitFor();
+    await page.goto(`${service.url}/console/aggregates/late-1`);
+    await page.getByText('Version 1 of 1').waitFor();
+  });
+
   await t.test('a schema is tried, refused, saved, changed by another and removed', async (t) => {
-    const page = await opened(t, browser, service, { path: '/console/event-types/Landed', refusals: [400] });
+    const page = await opened(t, browser, service, { path: '/console/event-types/Landed', refusals: [400, 404] });
     const schema = page.getByRole('region', { name: 'Schema' });
     const button = (name: string): ReturnType<typeof page.getByRole> =>
       schema.getByRole('button', { name, exact: true });

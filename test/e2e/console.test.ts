@@ -92,7 +92,7 @@ test('the console', { skip: needsChromium }, async (t) => {
   });
 
   await t.test('shows an aggregate’s events, and what each did to the state', async (t) => {
-    const page = await opened(t, browser, service, { path: '/console/aggregates?type=account' });
+    const page = await opened(t, browser, service, { path: '/console/aggregates?type=account', refusals: [404] });
     await page.getByRole('row', { name: /account-ann/ }).waitFor();
     await assertAccessible(page);
     await page.getByRole('searchbox').fill('account-ann');

@@ -9,7 +9,7 @@ import { API_KEY, beforeTheEndOf, type Service } from './service.js';
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const WITHIN = { timeout: 30_000 };
 
-/** A tab of its own. `refusals`: statuses that the test asks for, beside 401 and 404. `breaks`: so are streams that break off, and a network that is away. It fails the test where it logged an error, or asked for anything but the service. */
+/** A tab of its own. `refusals`: statuses that the test asks for, beside 401, which an owner's key is answered where a tenant's is asked for. `breaks`: so are streams that break off, and a network that is away. It fails the test where it logged an error, or asked for anything but the service. */
 export async function opened(
   t: TestContext,
   browser: Browser,
@@ -30,7 +30,7 @@ export async function opened(
     // The browser itself logs each refusal that a page is answered; those are asserted where they are meant.
     const status = Number(/status of (\d+)/.exec(message.text())?.[1]);
     if (breaks && /net::ERR_(INCOMPLETE_CHUNKED_ENCODING|INTERNET_DISCONNECTED)$/.test(message.text())) return;
-    if (message.type() === 'error' && ![401, 404, ...refusals].includes(status))
+    if (message.type() === 'error' && ![401, ...refusals].includes(status))
       wrong.push(`${message.text()} of ${message.location().url}`);
   });
   page.on('pageerror', (error) => wrong.push(String(error)));

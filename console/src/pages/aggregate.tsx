@@ -2,13 +2,14 @@ import { isRefused, type Event, type Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Link, useSearchParams } from 'wouter-preact';
-import { useLoad } from '../load';
+import { aggregateTypesOf } from '../aggregate-types';
+import { useLoad, type Loaded } from '../load';
 import { LONG_MS } from '../long';
 import { useSession, type Session } from '../session';
 import { useTimeLine } from '../time-line';
 import { Confirm } from '../ui/dialogs';
 import { Difference, Json } from '../ui/json';
-import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
+import { Badge, Empty, Failure, Loading, Missing, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
 import { ReleaseAggregate } from './release-aggregate';
@@ -44,9 +45,9 @@ export function AggregatePage({ id }: { readonly id: string }): JSX.Element {
   if (isRefused(newest.error, 'NOT_FOUND'))
     return (
       <Page title={id}>
-        <Empty title="There is no such aggregate">
+        <Missing title="There is no such aggregate" of={newest}>
           <p>None with this id has an event. Ids are told apart by case.</p>
-        </Empty>
+        </Missing>
       </Page>
     );
   if (head === undefined || version === undefined)
@@ -117,7 +118,7 @@ export function AggregatePage({ id }: { readonly id: string }): JSX.Element {
 }
 
 const FAULTED_EVERY_MS = 3_000;
-const BOUND_EVERY_MS = 3_000;
+const CODE_EVERY_MS = 3_000;
 const KEPT_MS = 3_000;
 const MOST_KEPT = 16;
 
@@ -147,28 +148,7 @@ function AtVersion({
     },
     [client, id, version],
   );
-  const { stateAt, forget } = useStates(client, { type, id });
-  const states = useLoad(
-    async (signal): Promise<SeenStates> => {
-      const [before, after] = await Promise.all([
-        version > 1 ? stateAt(version - 1, signal) : undefined,
-        stateAt(version, signal),
-      ]);
-      return { before, after };
-    },
-    [client, id, type, version],
-  );
-  useOnBinding(client, type, () => {
-    forget();
-    states.reload();
-  });
-  const isFaulted = states.value?.after.fault !== undefined;
-  // Somebody else may have tried it again.
-  useEffect(() => {
-    if (!isFaulted) return undefined;
-    const timer = setInterval(() => !document.hidden && states.reload(), FAULTED_EVERY_MS);
-    return () => clearInterval(timer);
-  }, [isFaulted, states.reload]);
+  const code = useCode(client, type);
   const { data, metadata, correlationId, causationId, eventId, eventType, timestamp } = event.value ?? {};
   return (
     <div class="detail">
@@ -208,21 +188,56 @@ function AtVersion({
       )}
       <section aria-label="State">
         <h2>State before and after</h2>
-        {states.value !== undefined ? (
-          <Seen {...states.value} onReleased={states.reload} />
-        ) : isRefused(states.error, 'NO_REDUCER_BOUND') ? (
+        {code.value === undefined ? (
+          code.error === undefined ? (
+            <Loading />
+          ) : (
+            <Failure error={code.error} onRetry={code.reload} />
+          )
+        ) : code.value === UNBOUND ? (
           <p class="faint">
             No reducer is bound to the type <code>{type}</code>, so its aggregates have events and no state. Upload one
             to see it.
           </p>
-        ) : states.error === undefined ? (
-          <Loading />
         ) : (
-          <Failure error={states.error} onRetry={states.reload} />
+          <States key={code.value} type={type} id={id} version={version} />
         )}
       </section>
     </div>
   );
+}
+
+/** By the code that is bound: for other code it is another one. */
+function States({
+  type,
+  id,
+  version,
+}: {
+  readonly type: string;
+  readonly id: string;
+  readonly version: number;
+}): JSX.Element {
+  const { client } = useSession();
+  const stateAt = useStates(client, { type, id });
+  const states = useLoad(
+    async (signal): Promise<SeenStates> => {
+      const [before, after] = await Promise.all([
+        version > 1 ? stateAt(version - 1, signal) : undefined,
+        stateAt(version, signal),
+      ]);
+      return { before, after };
+    },
+    [client, id, type, version],
+  );
+  const isFaulted = states.value?.after.fault !== undefined;
+  // Somebody else may have tried it again.
+  useEffect(() => {
+    if (!isFaulted) return undefined;
+    const timer = setInterval(() => !document.hidden && states.reload(), FAULTED_EVERY_MS);
+    return () => clearInterval(timer);
+  }, [isFaulted, states.reload]);
+  if (states.value !== undefined) return <Seen {...states.value} onReleased={states.reload} />;
+  return states.error === undefined ? <Loading /> : <Failure error={states.error} onRetry={states.reload} />;
 }
 
 function Seen({ before, after, onReleased }: SeenStates & { readonly onReleased: () => void }): JSX.Element {
@@ -254,64 +269,44 @@ function Seen({ before, after, onReleased }: SeenStates & { readonly onReleased:
   );
 }
 
-/** Tells when other code is bound to the type, or the first. */
-function useOnBinding(client: Session['client'], type: string, onBinding: () => void): void {
-  const binding = useLoad(
+/** Where the list of types names no reducer. */
+const UNBOUND = 'none';
+
+/**
+ * Which code makes the states of the type, and since when. It is taken from the list of types: to ask for the binding of a type that has
+ * none is refused, and a browser logs each refusal as an error.
+ */
+const useCode = (client: Session['client'], type: string): Loaded<string> =>
+  useLoad(
     async (signal) => {
-      try {
-        const { reducerId, className, boundAt } = await client.request('getBinding', { path: { type }, signal });
-        return `${reducerId} ${className} ${boundAt}`;
-      } catch (error) {
-        if (isRefused(error, 'NO_REDUCER_BOUND')) return 'none';
-        throw error;
-      }
+      const one = (await aggregateTypesOf(client, signal)).find(({ aggregateType }) => aggregateType === type);
+      return one?.reducerId === undefined ? UNBOUND : `${one.reducerId} ${one.className} ${one.boundAt}`;
     },
     [client, type],
-    BOUND_EVERY_MS,
+    CODE_EVERY_MS,
   );
-  const before = useRef<string>();
-  useEffect(() => {
-    if (binding.value === undefined) return;
-    const isOther = before.current !== undefined && before.current !== binding.value;
-    before.current = binding.value;
-    if (isOther) onBinding();
-  }, [binding.value]);
-}
 
-/** A step of the slider has one of its two states from the step before, and asks for none where no reducer is bound. */
+/** A step of the slider has one of its two states from the step before. */
 function useStates(
   client: Session['client'],
   { type, id }: { readonly type: string; readonly id: string },
-): {
-  readonly stateAt: (version: number, signal: AbortSignal) => Promise<State>;
-  /** What is known is of other code. */
-  readonly forget: () => void;
-} {
+): (version: number, signal: AbortSignal) => Promise<State> {
   const kept = useRef(new Map<number, { readonly at: number; readonly state: State }>());
-  const unbound = useRef<{ readonly at: number; readonly error: unknown }>();
-  const forget = (): void => {
-    kept.current.clear();
-    unbound.current = undefined;
-  };
-  const stateAt = async (version: number, signal: AbortSignal): Promise<State> => {
-    const since = performance.now() - KEPT_MS;
-    if (unbound.current !== undefined && unbound.current.at > since) throw unbound.current.error;
+  return async (version, signal) => {
     const known = kept.current.get(version);
-    if (known !== undefined && known.at > since) return known.state;
-    try {
-      const query = { atVersion: version };
-      const asked = { path: { type, id }, query, signal, timeoutMs: LONG_MS };
-      const state = await client.request('getAggregateState', asked);
-      if (kept.current.size >= MOST_KEPT) kept.current.clear();
-      // What is faulted may go on at any time.
-      if (state.fault === undefined) kept.current.set(version, { at: performance.now(), state });
-      return state;
-    } catch (error) {
-      if (isRefused(error, 'NO_REDUCER_BOUND')) unbound.current = { at: performance.now(), error };
-      throw error;
-    }
+    if (known !== undefined && known.at > performance.now() - KEPT_MS) return known.state;
+    const query = { atVersion: version };
+    const state = await client.request('getAggregateState', {
+      path: { type, id },
+      query,
+      signal,
+      timeoutMs: LONG_MS,
+    });
+    if (kept.current.size >= MOST_KEPT) kept.current.clear();
+    // What is faulted may go on at any time.
+    if (state.fault === undefined) kept.current.set(version, { at: performance.now(), state });
+    return state;
   };
-  return { stateAt, forget };
 }
 
 /** Takes the aggregate away for good. */

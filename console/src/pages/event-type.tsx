@@ -1,6 +1,7 @@
+import { isRefused } from '@statefold/client';
 import type { JSX } from 'preact';
 import { Link } from 'wouter-preact';
-import { eventTypeOf } from '../event-types';
+import { noneYet } from '../event-types';
 import { useLoad } from '../load';
 import { useSession } from '../session';
 import { Json } from '../ui/json';
@@ -14,8 +15,13 @@ const EVERY_MS = 5_000;
 export function EventTypePage({ id: name }: { readonly id: string }): JSX.Element {
   const session = useSession();
   const { client } = session;
-  const seen = useLoad((signal) => eventTypeOf(client, name, signal), [client, name], EVERY_MS);
-  const type = seen.value;
+  const seen = useLoad(
+    (signal) => client.request('getEventType', { path: { type: name }, signal }),
+    [client, name],
+    EVERY_MS,
+  );
+  const isMissing = isRefused(seen.error, 'NOT_FOUND');
+  const type = isMissing ? noneYet(name) : seen.value;
   if (type === undefined)
     return <Page title={name}>{seen.error === undefined ? <Loading /> : <Outdated of={seen} />}</Page>;
   const { events, aggregateTypes, firstSeen, lastSeen, schemaVersion, schema } = type;
@@ -33,7 +39,7 @@ export function EventTypePage({ id: name }: { readonly id: string }): JSX.Elemen
         </>
       }
     >
-      <Outdated of={seen} />
+      {!isMissing && <Outdated of={seen} />}
       <p>
         {plural(events, 'event')}
         {aggregateTypes.length > 0 && ' of aggregates of the '}
@@ -50,6 +56,14 @@ export function EventTypePage({ id: name }: { readonly id: string }): JSX.Elemen
           </>
         )}
         .
+        {isMissing && (
+          <>
+            {' '}
+            <button type="button" class="link" disabled={seen.isLoading} onClick={seen.reload}>
+              Look again
+            </button>
+          </>
+        )}
       </p>
       {session.may('deploy') ? (
         <EventSchema of={type} onChanged={seen.reload} />

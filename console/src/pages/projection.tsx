@@ -8,7 +8,7 @@ import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { useShown } from '../shown';
 import { Confirm } from '../ui/dialogs';
-import { Badge, Empty, Failure, Loading, Outdated, Page } from '../ui/parts';
+import { Badge, Failure, Loading, Missing, Outdated, Page } from '../ui/parts';
 import { ago, classesOf, count, plural } from '../words';
 import { KeyFaults } from './key-faults';
 import { KeyStates } from './key-states';
@@ -35,11 +35,11 @@ export function ProjectionPage({ id }: { readonly id: string }): JSX.Element {
     return (
       <Page title={id}>
         {isRefused(status.error, 'NOT_FOUND') ? (
-          <Empty title="There is no such projection">
+          <Missing title="There is no such projection" of={status}>
             <p>
               It may have been deleted. <Link href="/projections">See those that are there</Link>.
             </p>
-          </Empty>
+          </Missing>
         ) : status.error === undefined ? (
           <Loading />
         ) : (

@@ -9,7 +9,7 @@ import { useSession } from '../session';
 import { useShown } from '../shown';
 import { Detail } from '../ui/detail';
 import { Cancel, Confirm, Dialog } from '../ui/dialogs';
-import { Badge, Failure, Loading, Outdated, Time } from '../ui/parts';
+import { Badge, Failure, Loading, Missing, Outdated, Time } from '../ui/parts';
 import { UsageBars } from '../ui/usage';
 import { Keys } from './keys';
 import { QuotasForm } from './quotas';
@@ -51,7 +51,9 @@ export function TenantDetail({
     return (
       <Detail onClose={onClose}>
         {isRefused(known.error, 'NOT_FOUND') ? (
-          <p>There is no tenant {id}.</p>
+          <Missing title={`There is no tenant ${id}`} of={known}>
+            <p>It may have been deleted: the audit log tells.</p>
+          </Missing>
         ) : known.error === undefined ? (
           <Loading />
         ) : (

@@ -13,7 +13,7 @@ import { Detail } from '../ui/detail';
 import { Cancel, Confirm, Dialog, ShownOnce } from '../ui/dialogs';
 import { Json } from '../ui/json';
 import { Name } from '../ui/name';
-import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
+import { Badge, Empty, Failure, Loading, Missing, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
 import { KeyName } from './key-states';
@@ -40,11 +40,11 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
     return (
       <Page title="Webhook endpoint">
         {isRefused(status.error, 'NOT_FOUND') ? (
-          <Empty title="There is no such endpoint">
+          <Missing title="There is no such endpoint" of={status}>
             <p>
               It may have been deleted. <Link href="/webhooks">See those that are there</Link>.
             </p>
-          </Empty>
+          </Missing>
         ) : status.error === undefined ? (
           <Loading />
         ) : (

@@ -37,6 +37,20 @@ export const Empty = ({ title, children }: Children & { readonly title: string }
   </div>
 );
 
+/** What is asked for is not there: it is not asked for again by itself, since it may never come. */
+export const Missing = ({
+  title,
+  of: { reload, isLoading },
+  children,
+}: Children & { readonly title: string; readonly of: Pick<Loaded<unknown>, 'reload' | 'isLoading'> }): JSX.Element => (
+  <Empty title={title}>
+    {children}
+    <button type="button" disabled={isLoading} onClick={reload}>
+      Look again
+    </button>
+  </Empty>
+);
+
 /** A file of the console that is not there: the service has another version since the page was opened, or nobody answers. */
 const isMissingFile = (error: unknown): boolean =>
   error instanceof TypeError && /module script|dynamically imported module|Importing a module/i.test(error.message);
