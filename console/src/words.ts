@@ -55,6 +55,17 @@ export function ago(iso: string): string {
   return seconds < 7_200 ? `${count(Math.round(seconds / 60))} min` : `${count(Math.round(seconds / 3_600))} h`;
 }
 
+/** How far states are behind the events. `events` is undefined where they are too many to be counted. */
+export const behind = ({
+  commits,
+  events,
+  since,
+}: {
+  readonly commits: number;
+  readonly events?: number | undefined;
+  readonly since: string;
+}): string => `${events === undefined ? plural(commits, 'commit') : plural(events, 'event')}, ${ago(since)}`;
+
 /** What uploaded code is called: its classes, or its id while it has none. */
 export const classesOf = ({
   discovered,

@@ -41,7 +41,7 @@ export interface ProjectionNow {
   readonly life: ProjectionLife;
   readonly build: Progress | undefined;
   /** Undefined: the states have all events, or no revision is live. `since`: ISO 8601. */
-  readonly lag: { readonly commits: number; readonly since: string } | undefined;
+  readonly lag: { readonly commits: number; readonly events: number | undefined; readonly since: string } | undefined;
   /** Where the tenant's changes end; undefined: none is live. */
   readonly lastSequence: number | undefined;
   /** That it has worked off of late; undefined: none is live, or nobody knows. */

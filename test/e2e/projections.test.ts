@@ -28,7 +28,7 @@ interface Projection {
   readonly build?: { readonly status: string };
   readonly faultCount?: number;
   readonly eventsPerSecond?: number;
-  readonly lag?: { readonly commits: number; readonly since: string };
+  readonly lag?: { readonly commits: number; readonly events?: number; readonly since: string };
   readonly faults?: readonly {
     readonly key: string;
     readonly version: number;
@@ -443,6 +443,7 @@ test('projections', async (t) => {
     await until(async () => (behind = await lag()) !== undefined);
     assert.ok((behind?.commits ?? 0) >= 1);
     assert.equal(behind?.since, appended.timestamp);
+    assert.equal(behind?.events, 10);
     const all = await listed();
     const [lagOfOne] = all.filter((one) => one.id === id).map((one) => one.lag);
     assert.equal(lagOfOne?.since, appended.timestamp);

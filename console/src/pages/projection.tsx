@@ -9,7 +9,7 @@ import { useSession } from '../session';
 import { useShown } from '../shown';
 import { Confirm } from '../ui/dialogs';
 import { Badge, Failure, Loading, Missing, Outdated, Page } from '../ui/parts';
-import { ago, classesOf, count, plural } from '../words';
+import { behind, classesOf, count } from '../words';
 import { KeyFaults } from './key-faults';
 import { KeyStates } from './key-states';
 import { Status } from './projections';
@@ -68,11 +68,7 @@ export function ProjectionPage({ id }: { readonly id: string }): JSX.Element {
       aside={
         <>
           <Status of={one} />
-          {one.lag && (
-            <Badge kind="busy">
-              behind by {plural(one.lag.commits, 'commit')}, {ago(one.lag.since)}
-            </Badge>
-          )}
+          {one.lag && <Badge kind="busy">behind by {behind(one.lag)}</Badge>}
           <span class="faint">
             {one.eventsPerSecond !== undefined && `${count(one.eventsPerSecond)} events/s · `}
             revision {one.live?.revision ?? one.revision} · <code>{id}</code>

@@ -5,7 +5,7 @@ import { usePages, useRefreshed } from '../pages-of';
 import { useSession } from '../session';
 import { Badge, Empty, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
-import { ago, classesOf, count, plural } from '../words';
+import { behind, classesOf, count } from '../words';
 
 export type Projection = Operations['getProjection']['answer'];
 const EVERY_MS = 3_000;
@@ -51,8 +51,8 @@ export function ProjectionsPage(): JSX.Element {
         <Rows
           count={list.items.length}
           label="Projections"
-          columns="minmax(10rem, 2fr) 11rem 8rem 7rem 5rem 5rem 11rem"
-          minWidth={820}
+          columns="minmax(10rem, 2fr) 11rem 10rem 7rem 5rem 5rem 11rem"
+          minWidth={850}
           heads={['Projection', 'Status', 'Behind by', 'Events/s', 'Revision', 'Faults', 'Uploaded']}
           onEnd={list.more}
           onSelect={(index) => go(`/projections/${list.items[index]?.id ?? ''}`)}
@@ -69,9 +69,7 @@ export function ProjectionsPage(): JSX.Element {
                 one.lag === undefined ? (
                   <span class="faint">{one.live && 'nothing'}</span>
                 ) : (
-                  <span title={`since ${one.lag.since}`}>
-                    {plural(one.lag.commits, 'commit')}, {ago(one.lag.since)}
-                  </span>
+                  <span title={`since ${one.lag.since}`}>{behind(one.lag)}</span>
                 ),
                 <span class="number">{one.eventsPerSecond !== undefined && count(one.eventsPerSecond)}</span>,
                 <span class="number">{one.live?.revision ?? one.revision}</span>,

@@ -923,6 +923,8 @@ export type Projection = {
   /** Absent where the states have all events, or no revision is live. */
   readonly lag?: {
     readonly commits: number;
+    /** Events that the states do not have; absent where they are too many to be counted: about a thousand. */
+    readonly events?: number;
     /** The time of the first event that the states do not have. */
     readonly since: string;
   };

@@ -7,7 +7,7 @@ import { memoryOf } from '../request-memory.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import type { ProjectionState as StoredState } from '../../projections/projections.js';
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
-import { placeOfPosition, positionOfPlace } from '../../feed/events.js';
+import { isEvent, placeOfPosition, positionOfPlace } from '../../feed/events.js';
 import type { Tenant } from '../../tenancy/tenant.js';
 import { jsonBy, upload } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
@@ -38,6 +38,8 @@ import { route } from './dependencies.js';
 
 /** Enough to see what is wrong; the rest is in a list of its own. */
 const FAULTS_SHOWN = 100;
+/** As many events are read to count how far projections are behind: it is asked for every few seconds. */
+const LAG_COUNTED = { items: 1_000, bytes: 256 * 1024 };
 
 export const Projection = component(
   'Projection',
@@ -63,6 +65,11 @@ export const Projection = component(
     lag: z
       .strictObject({
         commits: integer,
+        events: integer
+          .describe(
+            'Events that the states do not have; absent where they are too many to be counted: about a thousand.',
+          )
+          .optional(),
         since: timestamp.describe('The time of the first event that the states do not have.'),
       })
       .describe('Absent where the states have all events, or no revision is live.')
@@ -366,8 +373,15 @@ async function lagOf({ projections, events }: Tenant): Promise<ProjectionNow['la
   const commits = placeOfPosition(events.head) - reached;
   if (commits <= 0) return undefined;
   // What is past it may be no event: claims have places, too.
-  const { items } = await events.read(positionOfPlace(reached), { items: 1 });
-  return items[0] && { commits, since: isoTimestamp(items[0].timestamp) };
+  const { items, end } = await events.read(positionOfPlace(reached), LAG_COUNTED);
+  const first = items[0];
+  if (first === undefined) return undefined;
+  const isWhole = end >= events.head;
+  return {
+    commits,
+    events: isWhole ? items.filter(isEvent).length : undefined,
+    since: isoTimestamp(first.timestamp),
+  };
 }
 
 function uploadMessage(projectionId: string, reached: ProjectionReached | undefined): string {
