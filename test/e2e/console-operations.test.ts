@@ -154,7 +154,10 @@ test('the console shows the owner how the service does, and where to look', { sk
     .getByRole('button', { name: /answers here/ })
     .and(page.locator('[aria-pressed=true]'))
     .waitFor();
-  await page.getByText('log up').waitFor();
+  const parts = page.getByRole('list', { name: 'Parts' });
+  await parts.getByText('log up').waitFor();
+  await parts.getByText('The log of events takes and gives records.').waitFor();
+  await parts.getByText('Code of tenants is run').waitFor();
   await page.getByRole('row', { name: /default.*restored here/ }).waitFor();
   const figures = page.getByLabel('The last 15 seconds');
   await figures.getByText('Events a second').waitFor();
@@ -175,6 +178,10 @@ test('the console shows the owner how the service does, and where to look', { sk
     return document.documentElement.scrollWidth - document.documentElement.clientWidth;
   });
   assert.equal(over, 0);
+  const names = page.getByRole('table', { name: 'Tenants served here' }).getByRole('row').getByRole('link');
+  await page.getByLabel('Sort by').selectOption('Name');
+  await page.waitForURL(/sort=name/);
+  assert.deepEqual(await names.allTextContents(), (await names.allTextContents()).sort());
   await page
     .getByRole('row', { name: /default.*restored here/ })
     .getByRole('link')

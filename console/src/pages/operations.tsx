@@ -1,7 +1,7 @@
 import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { useSearchParams } from 'wouter-preact';
+import { useAddress } from '../address';
 import type { ChartData } from '../lazy/chart';
 import { useLoad } from '../load';
 import { useSession } from '../session';
@@ -27,7 +27,7 @@ const HOUR_MS = 3_600_000;
 /** For the owner of the service: its processes, and what each has done in the last hour. */
 export function OperationsPage(): JSX.Element {
   const { client } = useSession();
-  const [search, setSearch] = useSearchParams();
+  const { search, change } = useAddress();
   const chosen = search.get('process') ?? undefined;
   const processes = useLoad((signal) => client.request('listProcesses', { signal }), [client], EVERY_MS);
   const activity = useLoad(
@@ -49,11 +49,7 @@ export function OperationsPage(): JSX.Element {
     >
       <Outdated of={processes} />
       {processes.value && (
-        <Processes
-          list={processes.value.processes}
-          shown={value?.url}
-          onChoose={(url) => setSearch({ process: url }, { replace: true })}
-        />
+        <Processes list={processes.value.processes} shown={value?.url} onChoose={(url) => change({ process: url })} />
       )}
       <Outdated of={activity} />
       {value === undefined ? (
@@ -120,20 +116,51 @@ function Shown({ activity, onChanged }: { readonly activity: Activity; readonly 
   );
 }
 
-/** What follows from a part that is down, and where to look. */
-const DOWN: Readonly<Record<string, string>> = {
-  log: 'the log of events does not answer. Appends are refused until it does.',
-  readStore: 'ClickHouse does not answer. SQL is refused until it does; nothing is lost, rows come later.',
-  codeHost:
-    'code of tenants is not run, since this machine can’t shut it in. The log of the process says what it lacks.',
-};
+type Check = Activity['checks'][string];
 
-/** What works less well than it should, in words, with what to look at. */
-export function troublesOf({ checks, figures }: Pick<Activity, 'checks' | 'figures'>): readonly string[] {
+/** What each part is there for, and what follows from how it is. */
+const PARTS: Readonly<Record<string, Readonly<Record<Check, string>>>> = {
+  log: {
+    up: 'The log of events takes and gives records.',
+    degraded: 'The log of events answers, and not as it should: the log of the process says why.',
+    down: 'The log of events does not answer. Appends are refused until it does.',
+  },
+  readStore: {
+    up: 'Rows for SQL are written, and SQL is answered.',
+    degraded: 'SQL is answered. Rows of some tenants are refused, so what SQL finds of them grows old.',
+    down: 'ClickHouse does not answer. SQL is refused until it does; nothing is lost, rows come later.',
+  },
+  codeHost: {
+    up: 'Code of tenants is run, each tenant’s shut in on its own.',
+    degraded: 'Code of tenants is run, and not as it should be: the log of the process says why.',
+    down: 'Code of tenants is not run, since this machine can’t shut it in. The log of the process says what it lacks.',
+  },
+  replication: {
+    up: 'No topic is known to have fewer copies than wanted.',
+    degraded:
+      'Topics have fewer copies than wanted: the loss of a broker may lose records, and `statefold topics raise` adds copies.',
+    down: 'How many copies topics have can’t be told: the brokers do not say.',
+  },
+};
+const BADGES = { up: 'good', degraded: 'busy', down: 'bad' } as const;
+
+const Parts = ({ of: checks }: { readonly of: Activity['checks'] }): JSX.Element => (
+  <ul class="faults" aria-label="Parts">
+    {Object.entries(checks).map(([name, check]) => (
+      <li key={name}>
+        <Badge kind={BADGES[check]}>
+          {name} {check}
+        </Badge>{' '}
+        {PARTS[name]?.[check] ?? 'The log of the process says more.'}
+      </li>
+    ))}
+  </ul>
+);
+
+/** What works less well than it should beside the parts, in words, with what to look at. */
+function troublesOf({ checks, figures }: Pick<Activity, 'checks' | 'figures'>): readonly string[] {
   const of = (name: string): number => figures[name] ?? 0;
-  const down = Object.entries(checks).filter(([, check]) => check === 'down');
   return [
-    ...down.map(([name]) => `${name} is down: ${DOWN[name] ?? 'the log of the process says why.'}`),
     ...(of('log_topics_short_of_copies') > 0
       ? [
           `${plural(of('log_topics_short_of_copies'), 'topic has', 'topics have')} fewer copies than wanted: the loss of a broker may lose records, and \`statefold topics raise\` adds copies.`,
@@ -169,20 +196,12 @@ const faultsOf = ({ aggregates, keys, artefacts }: Omit<Activity['faulted'][numb
 function State({ activity }: { readonly activity: Activity }): JSX.Element {
   const troubles = troublesOf(activity);
   const { figures, roles } = activity;
-  const kinds = { up: 'good', degraded: 'busy', down: 'bad' } as const;
   return (
     <section aria-label="State">
-      <p class="marks">
-        {Object.entries(activity.checks).map(([name, check]) => (
-          <Badge key={name} kind={kinds[check]}>
-            {name} {check}
-          </Badge>
-        ))}
-        <span class="faint">
-          {roles.join(', ')}; {plural(figures['active_tenants'] ?? 0, 'active tenant')};{' '}
-          {plural(figures['runners'] ?? 0, 'runner')} with {bytes(figures['runners_resident_bytes'] ?? 0)}
-          {activity.checks['replication'] === 'up' && '; no topic is known to have fewer copies than wanted'}
-        </span>
+      <Parts of={activity.checks} />
+      <p class="faint">
+        {roles.join(', ')}; {plural(figures['active_tenants'] ?? 0, 'active tenant')};{' '}
+        {plural(figures['runners'] ?? 0, 'runner')} with {bytes(figures['runners_resident_bytes'] ?? 0)}
       </p>
       {troubles.length > 0 && (
         <ul class="faults" aria-label="What is amiss">

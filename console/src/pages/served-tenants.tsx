@@ -1,6 +1,7 @@
 import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { Link, useLocation } from 'wouter-preact';
+import { useAddress } from '../address';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
 
@@ -44,14 +45,32 @@ function loads(samples: Activity['samples']): ReadonlyMap<string, Load> {
   return sums;
 }
 
-/** Those that took something of late, and those that are open; whoever takes most comes first. */
+/** By name, and else whoever has most of it first. */
+const ORDERS = ['all', 'events', 'folded', 'changes', 'partitions', 'name'] as const;
+type Order = (typeof ORDERS)[number];
+const ORDER_NAMES: Readonly<Record<Order, string>> = {
+  all: 'All that it took',
+  events: 'Appended',
+  folded: 'Folded',
+  changes: 'Changes',
+  partitions: 'Partitions',
+  name: 'Name',
+};
+
+function comparedBy(order: Order, nameOf: (tenantId: string) => string): (a: Served, b: Served) => number {
+  const byName = (a: Served, b: Served): number => nameOf(a.tenantId).localeCompare(nameOf(b.tenantId));
+  if (order === 'name') return byName;
+  const most = (tenant: Served): number => (order === 'all' ? loadOf(tenant) : tenant[order]);
+  return (a, b) => most(b) - most(a) || byName(a, b);
+}
+
+/** Those that took something of late, and those that are open. */
 function servedOf({ samples, moves }: Pick<Activity, 'samples' | 'moves'>): readonly Served[] {
   const sums = loads(samples.slice(-LATEST));
   const partitions = partitionsHere(moves);
   return [...new Set([...sums.keys(), ...partitions.keys()])]
     .map((tenantId) => ({ tenantId, partitions: partitions.get(tenantId) ?? 0, ...(sums.get(tenantId) ?? NONE) }))
-    .filter((tenant) => tenant.partitions > 0 || loadOf(tenant) > 0)
-    .sort((a, b) => loadOf(b) - loadOf(a) || a.tenantId.localeCompare(b.tenantId));
+    .filter((tenant) => tenant.partitions > 0 || loadOf(tenant) > 0);
 }
 
 const pathOf = (tenantId = ''): string => `/?tenant=${encodeURIComponent(tenantId)}`;
@@ -78,12 +97,29 @@ export function ServedTenants({
   readonly activity: Pick<Activity, 'samples' | 'moves' | 'figures' | 'tenantNames'>;
 }): JSX.Element {
   const [, go] = useLocation();
-  const served = servedOf(activity);
+  const { search, change } = useAddress();
+  const order = ORDERS.find((one) => one === search.get('sort')) ?? 'all';
+  const served = servedOf(activity).toSorted(comparedBy(order, (id) => activity.tenantNames[id] ?? id));
   if (served.length === 0) return <></>;
   const others = (activity.figures['active_tenants'] ?? 0) - served.length;
   return (
     <section aria-label="Tenants served here">
-      <h2>Tenants served here, by what they took in the last five minutes</h2>
+      <h2>Tenants served here, and what they took in the last five minutes</h2>
+      <p class="filters">
+        <label>
+          <span>Sort by</span>
+          <select
+            value={order}
+            onChange={({ currentTarget: { value } }) => change({ sort: value === 'all' ? undefined : value })}
+          >
+            {ORDERS.map((one) => (
+              <option key={one} value={one}>
+                {ORDER_NAMES[one]}
+              </option>
+            ))}
+          </select>
+        </label>
+      </p>
       <div class="short">
         <Rows
           count={served.length}
