@@ -150,6 +150,18 @@ test('the console where things are not as usual', { skip: needsChromium }, async
     },
   );
 
+  await t.test('the history of a key says that a first build made one change of all events, and when', async (t) => {
+    const { key, api } = await tenantOf('Folded');
+    await api.append('a-1', 'Added', { key: 'k', n: 5 });
+    const projectionId = await api.deployProjection({ 'Totals.cs': totals() });
+    const page = await opened(t, browser, service, { key, path: `/console/projections/${projectionId}?key=k` });
+    const history = page.getByRole('region', { name: 'History of the key' });
+    await history.getByText('the first build folded all events until then into this one change').waitFor();
+    await api.append('a-1', 'Added', { key: 'k', n: 6 });
+    await history.getByRole('row', { name: / event / }).waitFor();
+    await history.getByText('The history begins here').waitFor({ state: 'detached' });
+  });
+
   await t.test('what is shown says of when it is while nobody answers, and goes on by itself', async (t) => {
     const { key, api } = await tenantOf('Away');
     await api.append('a-1', 'Added', { key: 'k', n: 5 });

@@ -36,7 +36,7 @@ interface Place {
 /** The changes of one key that are kept, newest first, each with the state before it. */
 export function KeyHistory({ id, of }: { readonly id: string; readonly of: ProjectionState }): JSX.Element {
   const { client } = useSession();
-  const { key, className, sequence } = of;
+  const { key, className, sequence, lastModified } = of;
   const [chosen, setChosen] = useState<number>();
   const changes = usePages<Change>(
     async (cursor, signal) => {
@@ -63,7 +63,10 @@ export function KeyHistory({ id, of }: { readonly id: string; readonly of: Proje
     ) : changes.isLoading ? (
       <Loading />
     ) : (
-      <p class="faint">None of its changes is kept any more.</p>
+      <p class="faint">
+        None of its changes is kept any more. The state above is whole, as of <Time at={lastModified} />; the history
+        begins with its next change.
+      </p>
     );
   return (
     <>
@@ -90,6 +93,12 @@ export function KeyHistory({ id, of }: { readonly id: string; readonly of: Proje
           }}
         />
       </div>
+      {shown?.cause === 'build' && earlierOne === undefined && (
+        <p class="faint">
+          The history begins here, at <Time at={shown.timestamp} />: the first build folded all events until then into
+          this one change. What each of them did is not kept; the events are, in the feed.
+        </p>
+      )}
       {shown && <Difference before={earlierOne?.state ?? null} after={shown.state} />}
     </>
   );
