@@ -4,13 +4,14 @@ import { GENERATION_STRIDE, type Fault, type OrderedState } from '../core/event.
 import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings } from './bindings.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
-import { jsonBytes, LIST_BYTES } from '../core/reads.js';
+import { firstOf, jsonBytes, LIST_BYTES } from '../core/reads.js';
 import type { FoldAnswer } from './reducer-turns.js';
 import type { Reducers } from './reducers.js';
 import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
 import type {
   AggregatesPage,
   AggregatesQuery,
+  TypesQuery,
   AggregateState,
   AggregateTypeSummary,
   EventsPage,
@@ -31,6 +32,8 @@ export interface AggregateReadsOptions {
   readonly bindings: Bindings;
   readonly partition: AnsweringPartition;
 }
+
+const ALL_TYPES: TypesQuery = { after: '', limit: Infinity };
 
 /** What a partition answers of its aggregates, from its local store and the log. */
 export class AggregateReads {
@@ -129,9 +132,10 @@ export class AggregateReads {
     for (const [aggregateId] of this.#options.tables.heads(after)) yield aggregateId;
   }
 
-  async types(): Promise<readonly AggregateTypeSummary[]> {
+  async types({ after, limit }: TypesQuery = ALL_TYPES): Promise<readonly AggregateTypeSummary[]> {
     await this.#options.partition.caughtUpAsOwner();
-    return [...this.#options.tables.typeCounts()].map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
+    const counts = firstOf(this.#options.tables.typeCounts(after), limit);
+    return Array.from(counts, ([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
   }
 
   /** All event types that are counted, ascending by name. */

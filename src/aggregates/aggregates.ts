@@ -38,7 +38,8 @@ export interface AggregateHome {
  */
 export interface Aggregates {
   list(query: AggregatesQuery): Promise<AggregatesPage>;
-  types(): Promise<readonly AggregateTypeSummary[]>;
+  /** Ascending by name; unless given, all of them. */
+  types(query?: TypesQuery): Promise<readonly AggregateTypeSummary[]>;
   /** The types of the tenant's events. */
   eventTypes(): Promise<EventTypesSummary>;
   /** How far the reducer that is bound now has caught up with the type's aggregates; undefined where none is bound. */
@@ -95,6 +96,12 @@ export interface EventsPage {
   readonly nextVersion: number | undefined;
   /** The fault at which the fold of the aggregate stopped, if one is known here. */
   readonly fault?: Fault | undefined;
+}
+
+/** The first `limit` of the types behind `after`. */
+export interface TypesQuery {
+  readonly after: string;
+  readonly limit: number;
 }
 
 export interface AggregatesQuery {

@@ -242,6 +242,10 @@ export interface Catalog {
   versionOf(kind: EntityKind, id: string): number;
   /** Ascending by id (ids are UUIDv7 or names); of one tenant unless undefined. */
   list<K extends EntityKind>(kind: K, tenantId: string | undefined): readonly Entry<K>[];
+  /** The same from the first id past `after` on, one by one: a page of it costs no more where the list is long. */
+  past<K extends EntityKind>(kind: K, tenantId: string | undefined, after: string): Iterable<Entry<K>>;
+  /** How many `list` would give. */
+  count(kind: EntityKind, tenantId: string | undefined): number;
   /** @throws StatefoldError ALREADY_EXISTS when `expected` is not the entity's version; resolves when durable. */
   put<K extends EntityKind>(kind: K, id: string, expected: number, value: Entities[K]): Promise<void>;
   delete(kind: EntityKind, id: string, expected: number): Promise<void>;

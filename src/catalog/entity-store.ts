@@ -1,6 +1,7 @@
 import { InvariantError } from '../core/errors.js';
 import type { EntityValue } from '../core/records.js';
 import type { CatalogChange, Entities, EntityKind, Entry, KeyEntity } from './catalog.js';
+import { OrderedMap } from './ordered-map.js';
 
 /** A version of an entity, where in the log it lies, and its bytes there. */
 type Held = { [K in EntityKind]: Entry<K> & { readonly offset: number; readonly bytes: number } }[EntityKind];
@@ -28,8 +29,8 @@ export const isKind = (kind: string): kind is EntityKind => Object.hasOwn(KINDS,
  * the same end, whichever of the superseded records it still meets.
  */
 export class EntityStore {
-  readonly #entities = new Map<EntityKind, Map<string, Held>>();
-  readonly #byTenant = new Map<string, Map<string, Held>>();
+  readonly #entities = new Map<EntityKind, OrderedMap<Held>>();
+  readonly #byTenant = new Map<string, OrderedMap<Held>>();
   readonly #bytes = new Map<string, number>();
   readonly #keys = new Map<string, KeyEntity>();
   /** Versions of the deletions of tenants that are not there now: a new one of that id must not be taken for the former. */
@@ -46,9 +47,19 @@ export class EntityStore {
   }
 
   list<K extends EntityKind>(kind: K, tenantId: string | undefined): readonly Entry<K>[] {
-    const held = tenantId === undefined ? this.#entities.get(kind) : this.#byTenant.get(`${kind}/${tenantId}`);
-    const entries = [...(held?.values() ?? [])] as unknown as Entry<K>[];
-    return entries.sort((a, b) => (a.id < b.id ? -1 : 1));
+    return (this.#held(kind, tenantId)?.all() ?? []) as unknown as Entry<K>[];
+  }
+
+  past<K extends EntityKind>(kind: K, tenantId: string | undefined, after: string): Iterable<Entry<K>> {
+    return (this.#held(kind, tenantId)?.past(after) ?? []) as Iterable<Entry<K>>;
+  }
+
+  count(kind: EntityKind, tenantId: string | undefined): number {
+    return this.#held(kind, tenantId)?.size ?? 0;
+  }
+
+  #held(kind: EntityKind, tenantId: string | undefined): OrderedMap<Held> | undefined {
+    return tenantId === undefined ? this.#entities.get(kind) : this.#byTenant.get(`${kind}/${tenantId}`);
   }
 
   bytesOf(tenantId: string): number {
@@ -83,8 +94,8 @@ export class EntityStore {
   }
 
   #add(kind: EntityKind, held: Held): void {
-    mapOf(this.#entities, kind).set(held.id, held);
-    mapOf(this.#byTenant, `${kind}/${held.value.tenantId}`).set(held.id, held);
+    mapOf(this.#entities, kind).set(held);
+    mapOf(this.#byTenant, `${kind}/${held.value.tenantId}`).set(held);
     this.#count(held.value.tenantId, held.bytes);
     if (kind === 'key') this.#keys.set((held.value as KeyEntity).hash, held.value as KeyEntity);
   }
@@ -105,8 +116,8 @@ export class EntityStore {
   }
 }
 
-function mapOf<A, B, C>(maps: Map<A, Map<B, C>>, key: A): Map<B, C> {
+function mapOf<K>(maps: Map<K, OrderedMap<Held>>, key: K): OrderedMap<Held> {
   let map = maps.get(key);
-  if (map === undefined) maps.set(key, (map = new Map<B, C>()));
+  if (map === undefined) maps.set(key, (map = new OrderedMap<Held>()));
   return map;
 }

@@ -91,6 +91,14 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     return this.#entities.list(kind, tenantId);
   }
 
+  past<K extends EntityKind>(kind: K, tenantId: string | undefined, after: string): Iterable<Entry<K>> {
+    return this.#entities.past(kind, tenantId, after);
+  }
+
+  count(kind: EntityKind, tenantId: string | undefined): number {
+    return this.#entities.count(kind, tenantId);
+  }
+
   bytesOf(tenantId: string): number {
     return this.#entities.bytesOf(tenantId);
   }

@@ -219,7 +219,7 @@ async function removeOrphans(catalog: Catalog, tenantId: string): Promise<void> 
 
 /** Accounts of a former tenant of the id would read the rows of the new one: they go from the server first, which their keeper sees to. */
 function requireNoAccounts(catalog: Catalog, tenantId: string): void {
-  if (catalog.list('sqlAccount', tenantId).length > 0)
+  if (catalog.count('sqlAccount', tenantId) > 0)
     throw new StatefoldError(
       'UNAVAILABLE',
       `accounts for SQL of a former tenant ${tenantId} are still being dropped on the ClickHouse server; send the request again`,
@@ -254,7 +254,7 @@ export async function ensureDefaultTenant(
   const known = fixedKey === undefined ? undefined : catalog.keyByHash(hashApiKey(fixedKey));
   const foreign = known !== undefined && known.tenantId !== DEFAULT_TENANT;
   const missing = catalog.get('tenant', DEFAULT_TENANT) === undefined;
-  if (missing && ((fixedKey !== undefined && !foreign) || catalog.list('tenant', undefined).length === 0)) {
+  if (missing && ((fixedKey !== undefined && !foreign) || catalog.count('tenant', undefined) === 0)) {
     await putTenant(catalog, { tenantId: DEFAULT_TENANT }).catch((error: unknown) => {
       // Another process, which starts too, was first.
       if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
@@ -285,7 +285,7 @@ async function keyToShow(
     unshown.forget();
   }
   // Without any key, revoked ones included, the first start was cut off between the two records.
-  if (catalog.list('key', DEFAULT_TENANT).length > 0) return undefined;
+  if (catalog.count('key', DEFAULT_TENANT) > 0) return undefined;
   const { key, hash, prefix } = mintApiKey();
   unshown.keep(key);
   await putKey(catalog, DEFAULT_TENANT, hash, prefix);

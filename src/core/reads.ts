@@ -16,16 +16,33 @@ export const ASSISTANT_ANSWER_BYTES = 512 * 1024;
 /** A page of a list ends past so many bytes, whatever its limit, where it is made and written as JSON in one go. */
 export const LIST_BYTES = 1024 * 1024;
 
-/** How many of the first items a page of a list has: `limit` at most, and the one that passes `LIST_BYTES` is the last. `bytesOf`: as JSON, about. */
-export function fitting<T>(items: readonly T[], limit: number, bytesOf: (item: T) => number): number {
+/**
+ * The first items of a list that its page has: `limit` at most, and the one that passes `LIST_BYTES` is the last. Of the items behind them one
+ * is asked for at most. `bytesOf`: as JSON, about.
+ */
+export function fitting<T>(
+  items: Iterable<T>,
+  limit: number,
+  bytesOf: (item: T) => number,
+): { readonly shown: readonly T[]; readonly more: boolean } {
+  const shown: T[] = [];
   let bytes = 0;
-  let count = 0;
   for (const item of items) {
-    if (count === limit || bytes >= LIST_BYTES) break;
+    if (shown.length === limit || bytes >= LIST_BYTES) return { shown, more: true };
     bytes += bytesOf(item);
-    count++;
+    shown.push(item);
   }
-  return count;
+  return { shown, more: false };
+}
+
+/** The first `count` of them, or all. No item behind these is asked for. */
+export function* firstOf<T>(items: Iterable<T>, count: number): Generator<T> {
+  let left = count;
+  if (left <= 0) return;
+  for (const item of items) {
+    yield item;
+    if (--left === 0) return;
+  }
 }
 
 /** As JSON, UTF-8. */

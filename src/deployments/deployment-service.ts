@@ -409,7 +409,7 @@ export class DeploymentService implements Deployments {
     const being = `${tenantId}/${kind}`;
     const made = this.#being.get(being) ?? 0;
     if (kind !== undefined) {
-      const has = made + this.#options.catalog.list(kind === 'reducers' ? 'reducer' : 'projection', tenantId).length;
+      const has = made + this.#options.catalog.count(kind === 'reducers' ? 'reducer' : 'projection', tenantId);
       const may = quotaOf(tenantId, kind);
       if (has >= may) throw quotaExceeded(kind, has, may, kind);
     }

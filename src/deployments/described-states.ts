@@ -2,7 +2,7 @@ import type { Catalog } from '../catalog/catalog.js';
 import type { CodeHost } from '../code-host/code-host.js';
 import type { StateSchema, StateTypes } from '../code-host/state-types.js';
 import type { Projections } from '../projections/projections.js';
-import { jsonBytes, LIST_BYTES } from '../core/reads.js';
+import { firstOf, jsonBytes, LIST_BYTES } from '../core/reads.js';
 import { revisionsOf, targetOf } from './revisions.js';
 import type { SourceFile } from './source-file.js';
 
@@ -38,6 +38,8 @@ interface Unit extends Omit<DescribedState, 'schema'> {
 
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
 const REFERENCE = '#/$defs/';
+/** Of places: the states of reducers come before those of projections. */
+const REDUCERS = 'a';
 
 /** Describes the states of a tenant's reducers that are bound, and of its projections that are live. */
 export async function describeStates(
@@ -46,9 +48,7 @@ export async function describeStates(
   projections: Pick<Projections, 'life'>,
   { after, limit }: { readonly after: string; readonly limit: number },
 ): Promise<DescribedStates> {
-  const left = unitsOf(options.catalog, tenantId, projections)
-    .filter(({ place }) => place > after)
-    .sort((a, b) => (a.place < b.place ? -1 : 1));
+  const left = [...firstOf(unitsPast(options.catalog, tenantId, projections, after), limit + 1)];
   const states: DescribedState[] = [];
   let last: { readonly artefactId: string; readonly types: StateTypes } | undefined;
   let bytes = 0;
@@ -74,28 +74,37 @@ export const knownStates = (
   tenantId: string,
   projections: Pick<Projections, 'life'>,
 ): readonly KnownState[] =>
-  unitsOf(catalog, tenantId, projections).map(({ place: _place, artefactId, ...unit }) => ({
+  Array.from(unitsPast(catalog, tenantId, projections, ''), ({ place: _place, artefactId, ...unit }) => ({
     ...unit,
     schema: async () => schemaOf((await keptTypes(catalog, artefactId)) ?? UNKNOWN, unit.className),
   }));
 
-function unitsOf(catalog: Catalog, tenantId: string, projections: Pick<Projections, 'life'>): readonly Unit[] {
-  const units: Unit[] = [];
-  for (const { value } of catalog.list('binding', tenantId)) {
-    const { aggregateType, className, reducerId } = value;
-    const artefactId = catalog.get('reducer', reducerId)?.value.artefactId;
-    if (artefactId !== undefined)
-      units.push({ place: `a/${aggregateType}`, kind: 'reducer', className, aggregateType, artefactId });
+/** Those behind the place, ascending. */
+function* unitsPast(
+  catalog: Catalog,
+  tenantId: string,
+  projections: Pick<Projections, 'life'>,
+  after: string,
+): Generator<Unit> {
+  const [kind = '', name = ''] = after.split('/', 2);
+  if (kind <= REDUCERS) {
+    for (const { value } of catalog.past('binding', tenantId, `${tenantId}/${kind === REDUCERS ? name : ''}`)) {
+      const { aggregateType, className, reducerId } = value;
+      const artefactId = catalog.get('reducer', reducerId)?.value.artefactId;
+      if (artefactId !== undefined)
+        yield { place: `${REDUCERS}/${aggregateType}`, kind: 'reducer', className, aggregateType, artefactId };
+    }
   }
   for (const { value } of catalog.list('projection', tenantId)) {
     const { projectionId } = value;
     const revision = projections.life(projectionId).live?.revision ?? targetOf(value)?.revision;
     const { artefactId, discovered = [] } = revisionsOf(value).find((one) => one.revision === revision) ?? {};
     if (artefactId === undefined) continue;
-    for (const { className } of discovered)
-      units.push({ place: `p/${projectionId}/${className}`, kind: 'projection', className, projectionId, artefactId });
+    for (const className of discovered.map((one) => one.className).sort()) {
+      const place = `p/${projectionId}/${className}`;
+      if (place > after) yield { place, kind: 'projection', className, projectionId, artefactId };
+    }
   }
-  return units;
 }
 
 const UNKNOWN: StateTypes = { states: {}, $defs: {} };

@@ -133,26 +133,26 @@ export interface PageAsked {
   readonly cursor: string | undefined;
 }
 
-/** One page of a list of the catalog: `cursor` is the last id of the page before, in base64url. `recordOf`: what is told of an item, about. */
+/**
+ * One page of a list of the catalog: `cursor` is the last id of the page before, in base64url. `past`: the entries behind an id, ascending.
+ * `recordOf`: what is told of an item, about.
+ */
 export function page<T, R extends object>(
-  entries: readonly { readonly id: string; readonly value: T }[],
+  past: (after: string) => Iterable<{ readonly id: string; readonly value: T }>,
   { limit, cursor }: PageAsked,
   recordOf: (value: T) => R,
 ): { readonly items: readonly T[]; readonly records: readonly R[]; readonly nextCursor: string | undefined } {
   const after = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString('utf8');
   if (after !== undefined && Buffer.from(after).toString('base64url') !== cursor) throw badCursor();
-  const from = after === undefined ? 0 : entries.findIndex(({ id }) => id > after);
-  const left = from === -1 ? [] : entries.slice(from);
   const records: R[] = [];
   const bytesOf = ({ value }: { readonly value: T }): number =>
     jsonBytes(records[records.push(recordOf(value)) - 1] as R);
-  const shown = left.slice(0, fitting(left, limit, bytesOf));
+  const { shown, more } = fitting(past(after ?? ''), limit, bytesOf);
   const last = shown.at(-1);
   return {
     items: shown.map(({ value }) => value),
     records,
-    nextCursor:
-      last !== undefined && left.length > shown.length ? Buffer.from(last.id).toString('base64url') : undefined,
+    nextCursor: last !== undefined && more ? Buffer.from(last.id).toString('base64url') : undefined,
   };
 }
 
@@ -167,8 +167,10 @@ export function pageBefore<T extends object>(
     throw badCursor();
   const before = text === undefined ? Number.POSITIVE_INFINITY : Number(text);
   const rest = [...items].sort((a, b) => placeOf(b) - placeOf(a)).filter((item) => placeOf(item) < before);
-  const shown = rest.slice(0, fitting(rest, limit, jsonBytes));
+  const { shown, more } = fitting(rest, limit, jsonBytes);
   const last = shown.at(-1);
-  const more = last !== undefined && rest.length > shown.length;
-  return { items: shown, nextCursor: more ? Buffer.from(String(placeOf(last))).toString('base64url') : undefined };
+  return {
+    items: shown,
+    nextCursor: last !== undefined && more ? Buffer.from(String(placeOf(last))).toString('base64url') : undefined,
+  };
 }

@@ -7,7 +7,7 @@ import type { Logger } from '../core/logger.js';
 import type { AccountOfTenant, SqlAccounts } from '../read-store/sql-accounts.js';
 
 export interface AccountKeeperOptions {
-  readonly catalog: Pick<Catalog, 'get' | 'list' | 'remove' | 'onChange' | 'caughtUp'>;
+  readonly catalog: Pick<Catalog, 'get' | 'list' | 'count' | 'remove' | 'onChange' | 'caughtUp'>;
   readonly accounts: SqlAccounts;
   /** This process sees to the accounts of the tenant. */
   readonly owns: (tenantId: string) => boolean;
@@ -40,7 +40,7 @@ export class AccountKeeper {
     this.#options = options;
     const { catalog } = options;
     catalog.onChange(({ kind, id, value }) => {
-      const isOfTenant = value === undefined || catalog.list('sqlAccount', id).length > 0;
+      const isOfTenant = value === undefined || catalog.count('sqlAccount', id) > 0;
       if (kind === 'sqlAccount' || (kind === 'tenant' && isOfTenant)) this.look();
     });
   }

@@ -410,8 +410,10 @@ export class PartitionTables {
   typeCount(aggregateType: string): number {
     return (this.section.get(`T${aggregateType}`) as number | undefined) ?? 0;
   }
-  *typeCounts(): Generator<readonly [string, number]> {
-    for (const [key, value] of this.section.range('T', 'U')) yield [key.slice(1), value as number];
+  /** Ascending by type, of those behind `past`. */
+  *typeCounts(past: string): Generator<readonly [aggregateType: string, aggregates: number]> {
+    for (const [key, value] of this.section.range(`T${past}`, 'U'))
+      if (key !== `T${past}`) yield [key.slice(1), value as number];
   }
   *aggregatesOfType(aggregateType: string, cursor: string): Generator<string> {
     const prefix = `t${aggregateType}${SEPARATOR}`;

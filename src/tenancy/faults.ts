@@ -95,8 +95,8 @@ export class TenantFaults implements Faults {
       (await this.#options.input.all()).map(({ reads }) => reads.faults(aggregateType, after, query.limit)),
     );
     const all = pages.flatMap(({ faults }) => faults).sort((a, b) => (a.aggregateId < b.aggregateId ? -1 : 1));
-    const faults = all.slice(0, fitting(all, query.limit, jsonBytes));
-    const more = all.length > faults.length || pages.some((page) => page.more);
+    const { shown: faults, more: left } = fitting(all, query.limit, jsonBytes);
+    const more = left || pages.some((page) => page.more);
     const last = faults.at(-1);
     return { faults, nextCursor: more && last !== undefined ? encodeCursor([last.aggregateId]) : undefined };
   }

@@ -2,6 +2,7 @@ import type {
   Aggregates,
   AggregatesPage,
   AggregatesQuery,
+  TypesQuery,
   AggregateTypeSummary,
   EventTypesSummary,
   EventTypeSummary,
@@ -24,9 +25,9 @@ export class TenantAggregates implements Aggregates {
     return mergedPages(await Promise.all(partitions.map(({ reads }) => reads.list(query))), query.limit);
   }
 
-  async types(): Promise<readonly AggregateTypeSummary[]> {
+  async types(query?: TypesQuery): Promise<readonly AggregateTypeSummary[]> {
     const partitions = await this.#input.all();
-    return summedTypes(await Promise.all(partitions.map(({ reads }) => reads.types())));
+    return summedTypes(await Promise.all(partitions.map(({ reads }) => reads.types(query))), query?.limit);
   }
 
   async eventTypes(): Promise<EventTypesSummary> {
@@ -63,7 +64,10 @@ function mergedPages(pages: readonly AggregatesPage[], limit: number): Aggregate
   return { aggregates: shown, nextCursor: more ? encodeCursor([shown.at(-1)?.aggregateId ?? '']) : undefined };
 }
 
-function summedTypes(summaries: readonly (readonly AggregateTypeSummary[])[]): readonly AggregateTypeSummary[] {
+function summedTypes(
+  summaries: readonly (readonly AggregateTypeSummary[])[],
+  limit: number | undefined,
+): readonly AggregateTypeSummary[] {
   const [first] = summaries;
   if (first !== undefined && summaries.length === 1) return first;
   const counts = new Map<string, number>();
@@ -71,6 +75,7 @@ function summedTypes(summaries: readonly (readonly AggregateTypeSummary[])[]): r
     counts.set(aggregateType, (counts.get(aggregateType) ?? 0) + aggregates);
   return [...counts]
     .sort(([a], [b]) => compareKeys(a, b))
+    .slice(0, limit)
     .map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
 }
 

@@ -201,6 +201,14 @@ export class MapCatalog implements Catalog {
     );
   }
 
+  past<K extends EntityKind>(kind: K, tenantId: string | undefined, after: string): readonly Entry<K>[] {
+    return this.list(kind, tenantId).filter(({ id }) => id > after);
+  }
+
+  count(kind: EntityKind, tenantId: string | undefined): number {
+    return this.list(kind, tenantId).length;
+  }
+
   bytesOf(tenantId: string): number {
     const values = [...this.#entries.values()].map(({ value }) => value);
     return values.reduce((sum, one) => sum + (one.tenantId === tenantId ? JSON.stringify(one).length : 0), 0);

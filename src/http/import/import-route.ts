@@ -198,7 +198,7 @@ class Import {
   async #mustBeEmpty(): Promise<void> {
     const tenant = await this.#options.tenants.open(this.#tenantId);
     await tenant.events.caughtUp();
-    if ((await tenant.events.latest()) > 0 || (await tenant.aggregates.types()).length > 0)
+    if ((await tenant.events.latest()) > 0 || (await tenant.aggregates.types({ after: '', limit: 1 })).length > 0)
       throw new StatefoldError(
         'TENANT_NOT_EMPTY',
         `The tenant ${this.#tenantId} has events: an import needs a tenant without any. Make a new one for it.`,

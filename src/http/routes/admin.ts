@@ -99,7 +99,11 @@ const listTenants = route({
   query: paging,
   answers: { 200: listOf('tenants', Tenant) },
   serve: ({ catalog }, call) => {
-    const { records, nextCursor } = page(catalog.list('tenant', undefined), call.query(), tenantRecord);
+    const { records, nextCursor } = page(
+      (after) => catalog.past('tenant', undefined, after),
+      call.query(),
+      tenantRecord,
+    );
     call.answer(200, { tenants: records, nextCursor });
   },
 });
@@ -243,7 +247,7 @@ const listKeys = route({
   errors: ['NOT_FOUND'],
   serve: ({ catalog }, call) => {
     const tenantId = requireTenant(catalog, call.parameter('id'));
-    const { records, nextCursor } = page(catalog.list('key', tenantId), call.query(), keyRecord);
+    const { records, nextCursor } = page((after) => catalog.past('key', tenantId, after), call.query(), keyRecord);
     call.answer(200, { keys: records, nextCursor });
   },
 });

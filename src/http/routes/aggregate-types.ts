@@ -4,7 +4,7 @@ import { artefactFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isAggregateType, MAX_AGGREGATE_ID } from '../../core/names.js';
-import { fitting, jsonBytes } from '../../core/reads.js';
+import { firstOf, fitting, jsonBytes } from '../../core/reads.js';
 import type { Tenant } from '../../tenancy/tenant.js';
 import { bindingHistory } from '../../deployments/binding-records.js';
 import { json } from '../bodies.js';
@@ -111,10 +111,13 @@ const listAggregateTypes = route({
   serve: async ({ tenants, catalog }, call) => {
     const { tenantId } = call;
     const tenant = await tenants.open(tenantId);
+    const { limit, cursor } = call.query();
+    const after = cursor === undefined ? '' : typeOfCursor(cursor);
     const types = new Map<string, object>();
-    for (const { aggregateType, aggregates } of await tenant.aggregates.types())
+    // One more than the page may have says whether another one follows.
+    for (const { aggregateType, aggregates } of await tenant.aggregates.types({ after, limit: limit + 1 }))
       types.set(aggregateType, { aggregateType, aggregates });
-    for (const { value } of catalog.list('binding', tenantId)) {
+    for (const { value } of firstOf(catalog.past('binding', tenantId, `${tenantId}/${after}`), limit + 1)) {
       types.set(value.aggregateType, {
         aggregateType: value.aggregateType,
         aggregates: 0,
@@ -122,16 +125,10 @@ const listAggregateTypes = route({
         ...bindingRecord(catalog, value, tenant),
       });
     }
-    const { limit, cursor } = call.query();
-    const after = cursor === undefined ? '' : typeOfCursor(cursor);
-    const left = [...types].filter(([type]) => type > after).sort(([a], [b]) => (a < b ? -1 : 1));
-    const shown = left.slice(
-      0,
-      fitting(left, limit, ([, summary]) => jsonBytes(summary)),
-    );
+    const left = [...types].sort(([a], [b]) => (a < b ? -1 : 1));
+    const { shown, more } = fitting(left, limit, ([, summary]) => jsonBytes(summary));
     const last = shown.at(-1)?.[0];
-    const nextCursor =
-      last !== undefined && left.length > shown.length ? Buffer.from(last).toString('base64url') : undefined;
+    const nextCursor = last !== undefined && more ? Buffer.from(last).toString('base64url') : undefined;
     const aggregateTypes = shown.map(([type, summary]) => ({
       ...summary,
       eventsPerSecond: rateOf(tenant.aggregates.eventsPerSecond(type)),

@@ -89,16 +89,12 @@ const listEventTypes = route({
     for (const count of counted.eventTypes)
       all.set(count.eventType, record(count, eventTypes.get(call.tenantId, count.eventType)));
     const left = [...all].filter(([type]) => type > after).sort(([a], [b]) => (a < b ? -1 : 1));
-    const shown = left.slice(
-      0,
-      fitting(left, limit, ([, one]) => jsonBytes(one)),
-    );
+    const { shown, more } = fitting(left, limit, ([, one]) => jsonBytes(one));
     const last = shown.at(-1)?.[0];
     call.answer(200, {
       eventTypes: shown.map(([, one]) => one),
       otherEvents: counted.others === 0 ? undefined : counted.others,
-      nextCursor:
-        last !== undefined && left.length > shown.length ? Buffer.from(last).toString('base64url') : undefined,
+      nextCursor: last !== undefined && more ? Buffer.from(last).toString('base64url') : undefined,
     });
   },
 });

@@ -147,8 +147,10 @@ const listProjections = route({
   query: paging,
   answers: { 200: listOf('projections', Projection) },
   serve: async ({ catalog, tenants }, call) => {
-    const { items, nextCursor } = page(catalog.list('projection', call.tenantId), call.query(), (one) =>
-      projectionRecord(catalog, one),
+    const { items, nextCursor } = page(
+      (after) => catalog.past('projection', call.tenantId, after),
+      call.query(),
+      (one) => projectionRecord(catalog, one),
     );
     const shown = items.filter(mayBeLive);
     const now =

@@ -1,6 +1,6 @@
 import { requireReducer } from '../../catalog/require.js';
 import { z } from 'zod';
-import type { ReducerEntity } from '../../catalog/catalog.js';
+import type { Entry, ReducerEntity } from '../../catalog/catalog.js';
 import { artefactFault } from '../../deployments/artefact-health.js';
 import { unboundTypes } from '../../deployments/binding-records.js';
 import { upload } from '../bodies.js';
@@ -37,6 +37,10 @@ export type ReducerUploaded = z.infer<typeof ReducerUploaded>;
 
 const common = { tag: 'Reducers', servedBy: 'owner', credentials: 'tenant' } as const;
 
+function* undeleted(reducers: Iterable<Entry<'reducer'>>): Generator<Entry<'reducer'>> {
+  for (const reducer of reducers) if (reducer.value.deletedAt === undefined) yield reducer;
+}
+
 const listReducers = route({
   ...common,
   method: 'GET',
@@ -50,7 +54,7 @@ const listReducers = route({
     const recordOf = (reducer: ReducerEntity): object =>
       reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId));
     const { records, nextCursor } = page(
-      catalog.list('reducer', call.tenantId).filter(({ value }) => value.deletedAt === undefined),
+      (after) => undeleted(catalog.past('reducer', call.tenantId, after)),
       call.query(),
       recordOf,
     );

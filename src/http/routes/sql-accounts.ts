@@ -68,7 +68,7 @@ const listAccounts = route({
   errors: [...NONE_HERE],
   serve: ({ sqlAccounts }, call) => {
     const entries = sqlAccounts.list(call.tenantId).map((value) => ({ id: value.account.accountId, value }));
-    const { records, nextCursor } = page(entries, call.query(), accountJson);
+    const { records, nextCursor } = page((after) => entries.filter(({ id }) => id > after), call.query(), accountJson);
     call.answer(200, { accounts: records, nextCursor });
   },
 });

@@ -29,8 +29,8 @@ async function usageOf(
     requestsPerSecond: admission.requests.lastSecond(tenantId),
     eventsPerSecond: admission.events.lastSecond(tenantId),
     storageBytes,
-    projections: catalog.list('projection', tenantId).length,
-    reducers: catalog.list('reducer', tenantId).length,
+    projections: catalog.count('projection', tenantId),
+    reducers: catalog.count('reducer', tenantId),
     connections: admission.connections.openOf(tenantId),
     pendingUploads: deployments.pendingUploads(tenantId),
   };

@@ -177,7 +177,7 @@ const listEndpoints = route({
   serve: (dependencies, call) => {
     const entries = dependencies.endpoints.list(call.tenantId).map((value) => ({ id: value.endpointId, value }));
     const recordOf = (endpoint: EndpointWithUrl): object => endpointJson(dependencies, endpoint);
-    const { records, nextCursor } = page(entries, call.query(), recordOf);
+    const { records, nextCursor } = page((after) => entries.filter(({ id }) => id > after), call.query(), recordOf);
     call.answer(200, { endpoints: records, nextCursor });
   },
 });
