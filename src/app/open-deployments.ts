@@ -49,6 +49,7 @@ export function openDeployments(
       return tenant.storageRefusal;
     },
     maxCatalogBytes: settings.tenantCatalogBytes,
+    checkWaitMs: settings.inspectionDeadlineMs,
     clock,
     logger,
     observer: metrics.deployments,

@@ -17,6 +17,8 @@ export interface CompileRequest {
   /** Whose code it is: compilations of a tenant are one after the other, tenants take turns. */
   readonly tenantId?: string;
   readonly kind: 'reducer' | 'projection';
+  /** Of somebody who waits for it: past so many milliseconds without its turn it is refused, RATE_LIMITED. It waits as long as it takes unless given. */
+  readonly waitMs?: number;
   /** A function is called when it is their turn, so that what waits takes no memory. Its rejection is that of the compilation. */
   readonly sources: readonly SourceText[] | (() => Promise<readonly SourceText[]>);
 }

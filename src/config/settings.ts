@@ -698,7 +698,7 @@ const TABLE = {
     'INSPECTION_DEADLINE_MS',
     '30000',
     'ms',
-    'How long a state at a version, a dry run, a run of fixtures or a verification may fold; past it a state is refused, and the others tell how far they got.',
+    'How long a state at a version, a dry run, a run of fixtures or a verification may fold; past it a state is refused, and the others tell how far they got. So long a check, a dry run or a run of fixtures waits for a compiler, too.',
     count(100, 80_000),
   ),
   inspectionMemoryBytes: row(

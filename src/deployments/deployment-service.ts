@@ -1,6 +1,7 @@
 import { missingReducer, requireProjection, requireReducer } from '../catalog/require.js';
 import { promisify } from 'node:util';
-import { pause } from '../core/pause.js';
+import { setTimeout as delay } from 'node:timers/promises';
+import { backOff, type BackOff } from '../core/back-off.js';
 import { gunzip, gzip } from 'node:zlib';
 import type {
   ArtefactFields,
@@ -48,12 +49,20 @@ export interface DeploymentServiceOptions {
   readonly storageRefusal?: (tenantId: string) => Promise<StatefoldError | undefined>;
   /** Bytes of one tenant's entities in the catalog; nothing is bounded without it. */
   readonly maxCatalogBytes?: number;
+  /** Milliseconds that somebody who waits for a compilation waits for its turn. */
+  readonly checkWaitMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Between the tries of a compilation whose outcome could not be stored. */
+  readonly retry?: BackOff;
   readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
 }
 
-const RETRY_MS = 2000;
+const RETRY: BackOff = { first: 2000, last: 60_000 };
+/** So often a compilation is tried that fails for no reason that is known to pass. */
+const ATTEMPTS = 5;
+/** So often where the log doesn't take what came of it, which passes mostly: for about twenty minutes. */
+const ATTEMPTS_OF_LOG = 25;
 const UPLOAD_RETRY_SECONDS = 5;
 const zip = promisify(gzip);
 const unzip = promisify(gunzip);
@@ -70,7 +79,7 @@ export class DeploymentService implements Deployments {
   readonly #waits: UploadWaits;
   readonly #checks: UploadChecks;
   readonly #room: CatalogRoom;
-  #closed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: DeploymentServiceOptions) {
     this.#options = options;
@@ -88,6 +97,7 @@ export class DeploymentService implements Deployments {
       catalog,
       codeHost: options.codeHost,
       sourcesOf: (artefactId) => this.#sources(artefactId),
+      waitMs: options.checkWaitMs,
     });
   }
 
@@ -101,16 +111,15 @@ export class DeploymentService implements Deployments {
     const serves = (id: string): boolean => this.#options.serves(id) && !isClosed(catalog, id);
     for (const { id, value } of catalog.list('reducer', tenantId))
       if (value.status === 'pending_compilation' && serves(value.tenantId))
-        this.#background(value, () => this.#compileReducer(id, value));
+        this.#background(this.#ofReducer(id, value));
     for (const { id, value } of catalog.list('projection', tenantId))
       for (const { status, artefactId } of serves(value.tenantId) ? revisionsOf(value) : [])
-        if (status === 'compiling')
-          this.#background({ ...value, artefactId }, () => this.#compileProjection(id, { ...value, artefactId }));
+        if (status === 'compiling') this.#background(this.#ofProjection(id, { ...value, artefactId }));
   }
 
   /** Waits for the compilations under way. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#closing.abort();
     await Promise.allSettled(this.#compilations.values());
   }
 
@@ -131,7 +140,7 @@ export class DeploymentService implements Deployments {
       codeBytes,
     };
     await catalog.put('reducer', reducerId, 0, reducer);
-    this.#background(reducer, () => this.#compileReducer(reducerId, reducer));
+    this.#background(this.#ofReducer(reducerId, reducer));
     return reducer;
   }
 
@@ -175,7 +184,7 @@ export class DeploymentService implements Deployments {
         ...revised(value, { ...newest, uploadedAt }, uploadedAt),
         sse: notifications?.sse ?? value.sse,
       }));
-    this.#background(projection, () => this.#compileProjection(projectionId, projection));
+    this.#background(this.#ofProjection(projectionId, projection));
     return this.#notified(projection, await configure?.(projectionId));
   }
 
@@ -370,9 +379,14 @@ export class DeploymentService implements Deployments {
     tenantId: string,
     page: { readonly after: string; readonly limit: number },
   ): Promise<DescribedStates> {
-    const { catalog, codeHost, projectionsOf } = this.#options;
+    const { catalog, codeHost, projectionsOf, checkWaitMs } = this.#options;
     const sourcesOf = (artefactId: string): Promise<readonly SourceFile[]> => this.#sources(artefactId);
-    return describeStates({ catalog, codeHost, sourcesOf }, tenantId, await projectionsOf(tenantId), page);
+    return describeStates(
+      { catalog, codeHost, sourcesOf, waitMs: checkWaitMs },
+      tenantId,
+      await projectionsOf(tenantId),
+      page,
+    );
   }
 
   async knownStates(tenantId: string): Promise<readonly KnownState[]> {
@@ -433,39 +447,53 @@ export class DeploymentService implements Deployments {
   }
 
   /**
-   * Tries until it has an outcome; what is left at the end of the process goes on at the next start. Once an artefact, however often
-   * it is asked for.
+   * Tries until it has an outcome: where what it failed for does not pass, that is the outcome. What is left at the end of the process goes on
+   * at the next start. Once an artefact, however often it is asked for.
    */
-  #background({ tenantId, artefactId }: ArtefactFields, work: () => Promise<void>): void {
+  #background(compilation: Compilation): void {
+    const { tenantId, artefactId } = compilation.fields;
     if (this.#compilations.has(artefactId)) return;
-    const attempt = async (): Promise<void> => {
-      while (!this.#closed && !isClosed(this.#options.catalog, tenantId)) {
-        try {
-          return await work();
-        } catch (error) {
-          // It is taken up again when that is taken back.
-          if (error instanceof TenantSuspendedError) continue;
-          this.#options.logger.warn({ err: error }, 'a compilation did not end; it is tried again');
-          await pause(RETRY_MS);
-        }
-      }
-    };
     this.#count(tenantId, 1);
     this.#compilations.set(
       artefactId,
-      attempt().finally(() => {
+      this.#attempts(compilation).finally(() => {
         this.#compilations.delete(artefactId);
         this.#count(tenantId, -1);
       }),
     );
   }
 
-  /** `finish` puts the outcome into the catalog. */
-  async #compile(
-    kind: 'reducer' | 'projection',
-    fields: ArtefactFields,
-    finish: (result: CompileResult) => Promise<void>,
-  ): Promise<void> {
+  async #attempts(compilation: Compilation): Promise<void> {
+    const { catalog, retry = RETRY } = this.#options;
+    const { signal } = this.#closing;
+    for (let attempt = 1; !signal.aborted && !isClosed(catalog, compilation.fields.tenantId); attempt++) {
+      try {
+        return await this.#compile(compilation);
+      } catch (error) {
+        // It is taken up again when that is taken back.
+        if (error instanceof TenantSuspendedError) continue;
+        if (isLasting(error, attempt) && (await this.#failed(compilation, error))) return;
+        this.#options.logger.warn({ err: error }, 'a compilation did not end; it is tried again');
+        await delay(backOff(attempt - 1, retry), undefined, { signal, ref: false }).catch(() => undefined);
+      }
+    }
+  }
+
+  /** Tells its owner that it has no outcome, and why. False: that could not be stored either. */
+  async #failed({ fields, finish }: Compilation, error: unknown): Promise<boolean> {
+    const { logger } = this.#options;
+    const { tenantId, artefactId } = fields;
+    logger.error({ err: error, tenantId, artefactId }, 'a compilation has failed: what came of it could not be stored');
+    try {
+      await this.#finish(() => finish(notStored(error)));
+      return true;
+    } catch (cause) {
+      logger.warn({ err: cause, tenantId, artefactId }, 'nor could it be stored that it has failed');
+      return false;
+    }
+  }
+
+  async #compile({ kind, fields, finish }: Compilation): Promise<void> {
     const { codeHost, catalog, observer } = this.#options;
     const { tenantId, artefactId } = fields;
     let release: (() => void) | undefined;
@@ -491,22 +519,23 @@ export class DeploymentService implements Deployments {
     }
   }
 
-  #compileReducer(reducerId: string, reducer: ReducerEntity): Promise<void> {
-    return this.#compile('reducer', reducer, async (result) => {
+  #ofReducer(reducerId: string, reducer: ReducerEntity): Compilation {
+    const finish = async (result: CompileResult): Promise<void> => {
       const outcome = outcomeOf(result, this.#now(), reducer.codeBytes);
       // Bound before it is shown as compiled: who waits for that finds its types bound.
       if (result.ok)
         for (const [aggregateType, className] of unambiguous(result.discovered))
           await this.#bind(reducer.tenantId, aggregateType, reducerId, className);
       await this.#options.catalog.update('reducer', reducerId, (value) => ({ ...value, ...outcome }));
-    });
+    };
+    return { kind: 'reducer', fields: reducer, finish };
   }
 
-  #compileProjection(projectionId: string, projection: ProjectionEntity): Promise<void> {
+  #ofProjection(projectionId: string, projection: ProjectionEntity): Compilation {
     // A newer upload may have come meanwhile: the outcome belongs to its own revision only.
     const mine = ({ artefactId, status }: RevisionEntity): boolean =>
       artefactId === projection.artefactId && status === 'compiling';
-    return this.#compile('projection', projection, async (result) => {
+    const finish = async (result: CompileResult): Promise<void> => {
       const outcome = outcomeOf(result, this.#now(), projection.codeBytes);
       const { diagnostics: _, ...short } = outcome;
       await this.#options.catalog.update('projection', projectionId, (value) => {
@@ -515,7 +544,8 @@ export class DeploymentService implements Deployments {
           ? withRevisions(value, (one) => (mine(one) ? short : undefined))
           : undefined;
       });
-    });
+    };
+    return { kind: 'projection', fields: projection, finish };
   }
 
   async #finish(update: () => Promise<void>): Promise<void> {
@@ -525,6 +555,26 @@ export class DeploymentService implements Deployments {
       if (!(error instanceof StatefoldError && error.code === 'NOT_FOUND')) throw error; // deleted meanwhile
     }
   }
+}
+
+/** What a compilation is of, and where its outcome goes. */
+interface Compilation {
+  readonly kind: 'reducer' | 'projection';
+  readonly fields: ArtefactFields;
+  /** Puts the outcome into the catalog. */
+  readonly finish: (result: CompileResult) => Promise<void>;
+}
+
+/** What the service refuses is refused again; of anything else it takes some tries to know. */
+function isLasting(error: unknown, attempt: number): boolean {
+  if (!(error instanceof StatefoldError)) return attempt >= ATTEMPTS;
+  return !error.retryable || attempt >= ATTEMPTS_OF_LOG;
+}
+
+function notStored(error: unknown): CompileResult {
+  const why = error instanceof StatefoldError ? error.message : 'see the log of the service';
+  const compilationError = `What came of the compilation could not be stored (${why}). Upload it again; where that ends the same, make it smaller.`;
+  return { ok: false, compilationError, diagnostics: [] };
 }
 
 /** A quota that was reached before the turn of the upload came is told in place of a compilation. */

@@ -28,6 +28,8 @@ export interface DescribedStatesOptions {
   readonly catalog: Catalog;
   readonly codeHost: CodeHost;
   readonly sourcesOf: (artefactId: string) => Promise<readonly SourceFile[]>;
+  /** For a compiler, milliseconds. */
+  readonly waitMs: number;
 }
 
 interface Unit extends Omit<DescribedState, 'schema'> {
@@ -116,14 +118,14 @@ async function keptTypes(catalog: Catalog, artefactId: string): Promise<StateTyp
 
 /** Of an artefact that an earlier release has compiled, by compiling it once more: then they are kept too. */
 async function typesOf(
-  { catalog, codeHost, sourcesOf }: DescribedStatesOptions,
+  { catalog, codeHost, sourcesOf, waitMs }: DescribedStatesOptions,
   tenantId: string,
   kind: 'reducer' | 'projection',
   artefactId: string,
 ): Promise<StateTypes> {
   const kept = await keptTypes(catalog, artefactId);
   if (kept !== undefined) return kept;
-  const result = await codeHost.compile({ tenantId, kind, sources: () => sourcesOf(artefactId) });
+  const result = await codeHost.compile({ tenantId, kind, waitMs, sources: () => sourcesOf(artefactId) });
   // This release refuses what the earlier one took: its states may be anything until it is deployed anew.
   if (!result.ok) return UNKNOWN;
   await catalog.artefacts.put(artefactId, 'types', result.stateTypes);

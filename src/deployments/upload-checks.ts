@@ -2,6 +2,8 @@ import type { Catalog, ProjectionEntity } from '../catalog/catalog.js';
 import type { CodeHost, Diagnostic, Discovered } from '../code-host/code-host.js';
 import type { SourceFile } from './source-file.js';
 import { targetOf } from './revisions.js';
+import { StatefoldError } from '../core/errors.js';
+import { within } from '../core/within.js';
 
 interface NotCompiled {
   readonly status: 'failed';
@@ -22,14 +24,17 @@ export type ProjectionCheck = NotCompiled | (Compiled & { readonly sameAs: numbe
 
 /** Of the reducers that nothing is bound to, so many of the newest ones are looked at: their sources are read from the log. */
 const LATEST = 10;
+const RETRY_AFTER_SECONDS = 1;
 
 export interface UploadChecksOptions {
   readonly catalog: Catalog;
   readonly codeHost: CodeHost;
   readonly sourcesOf: (artefactId: string) => Promise<readonly SourceFile[]>;
+  /** Milliseconds: so long a check waits for a compiler, and so long for what it is compared with. */
+  readonly waitMs: number;
 }
 
-/** What would come of an upload: compiled as it would be, compared with what is there, and not kept. */
+/** What would come of an upload: compiled as it would be, compared with what is there, and not kept. @throws StatefoldError RATE_LIMITED, UNAVAILABLE: it did not come to that in time */
 export class UploadChecks {
   readonly #options: UploadChecksOptions;
 
@@ -38,9 +43,15 @@ export class UploadChecks {
   }
 
   async reducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerCheck> {
-    const { catalog } = this.#options;
     const compiled = await this.#compile('reducer', tenantId, sources);
     if (compiled.status === 'failed') return compiled;
+    return { ...compiled, sameAs: await this.#inTime(this.#reducerOf(tenantId, sources)) };
+  }
+
+  /** Id of a reducer with these sources. */
+  async #reducerOf(tenantId: string, sources: readonly SourceFile[]): Promise<string | undefined> {
+    const { catalog } = this.#options;
+    const text = inOrder(sources);
     const bound = new Set(catalog.list('binding', tenantId).map(({ value }) => value.reducerId));
     // Ids are in the order of the uploads.
     const newest = catalog
@@ -49,9 +60,9 @@ export class UploadChecks {
       .reverse();
     const others = newest.filter(({ id }) => !bound.has(id)).slice(0, LATEST);
     for (const { id, value } of [...newest.filter((one) => bound.has(one.id)), ...others]) {
-      if (await this.#are(value.artefactId, sources)) return { ...compiled, sameAs: id };
+      if (await this.#are(value.artefactId, text)) return id;
     }
-    return { ...compiled, sameAs: undefined };
+    return undefined;
   }
 
   async projection(
@@ -64,7 +75,10 @@ export class UploadChecks {
     const target = before === undefined ? undefined : targetOf(before);
     return {
       ...compiled,
-      sameAs: target !== undefined && (await this.#are(target.artefactId, sources)) ? target.revision : undefined,
+      sameAs:
+        target !== undefined && (await this.#inTime(this.#are(target.artefactId, inOrder(sources))))
+          ? target.revision
+          : undefined,
     };
   }
 
@@ -73,15 +87,29 @@ export class UploadChecks {
     tenantId: string,
     sources: readonly SourceFile[],
   ): Promise<NotCompiled | Compiled> {
-    const result = await this.#options.codeHost.compile({ tenantId, kind, sources });
+    const { codeHost, waitMs } = this.#options;
+    const result = await codeHost.compile({ tenantId, kind, sources, waitMs });
     const { diagnostics } = result;
     return result.ok
       ? { status: 'compiled', discovered: result.discovered, diagnostics }
       : { status: 'failed', compilationError: result.compilationError, diagnostics };
   }
 
-  async #are(artefactId: string, sources: readonly SourceFile[]): Promise<boolean> {
-    return inOrder(await this.#options.sourcesOf(artefactId)) === inOrder(sources);
+  async #are(artefactId: string, text: string): Promise<boolean> {
+    return inOrder(await this.#options.sourcesOf(artefactId)) === text;
+  }
+
+  /** What is read from the log. */
+  async #inTime<T>(read: Promise<T>): Promise<T> {
+    const outcome = await within(
+      read.then((value) => ({ value })),
+      this.#options.waitMs,
+    );
+    if (outcome === undefined)
+      throw new StatefoldError('UNAVAILABLE', 'the log does not answer; send the request again', {
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
+      });
+    return outcome.value;
   }
 }
 

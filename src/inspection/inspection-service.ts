@@ -1,6 +1,6 @@
 import { requireProjection } from '../catalog/require.js';
 import type { Catalog } from '../catalog/catalog.js';
-import type { CodeHost, CompileResult, Unit } from '../code-host/code-host.js';
+import type { CodeHost, CompileRequest, CompileResult, Unit } from '../code-host/code-host.js';
 import { gone } from '../core/append-rules.js';
 import { StatefoldError } from '../core/errors.js';
 import { revisionUnit } from '../core/ids.js';
@@ -125,7 +125,7 @@ export class InspectionService implements Inspections {
     options: ReducerDryRunOptions,
   ): Promise<DryRun> {
     return this.#turns.once(tenantId, async () => {
-      const compiled = await this.#options.codeHost.compile({ tenantId, kind: 'reducer', sources });
+      const compiled = await this.#compile({ tenantId, kind: 'reducer', sources });
       if (!compiled.ok)
         return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
       const classes = classesOf(compiled, options);
@@ -153,7 +153,7 @@ export class InspectionService implements Inspections {
   ): Promise<DryRun> {
     if (options.projectionId !== undefined) requireProjection(this.#options.catalog, tenantId, options.projectionId);
     return this.#turns.once(tenantId, async () => {
-      const compiled = await this.#options.codeHost.compile({ tenantId, kind: 'projection', sources });
+      const compiled = await this.#compile({ tenantId, kind: 'projection', sources });
       if (!compiled.ok)
         return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
       const units = compiled.discovered.map(({ className }) => ({
@@ -168,6 +168,11 @@ export class InspectionService implements Inspections {
     });
   }
 
+  #compile(request: CompileRequest): Promise<CompileResult> {
+    const { codeHost, deadlineMs } = this.#options;
+    return codeHost.compile({ ...request, waitMs: deadlineMs });
+  }
+
   async runFixtures(
     tenantId: string,
     sources: readonly SourceFile[],
@@ -176,7 +181,7 @@ export class InspectionService implements Inspections {
     return this.#turns.once(tenantId, async () => {
       let project: CompiledProject;
       try {
-        project = await compileProject(this.#options.codeHost, sources, tenantId);
+        project = await compileProject({ compile: (request) => this.#compile({ ...request, tenantId }) }, sources);
       } catch (error) {
         if (!(error instanceof CompileError)) throw error;
         const { compilationError, diagnostics } = error;

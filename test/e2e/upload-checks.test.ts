@@ -84,6 +84,27 @@ test('an upload is checked without being kept', async (t) => {
   });
 });
 
+test('a check that does not come to a compiler in time is refused, and says when to come again', async (t) => {
+  const service = await startService(t, {
+    env: { COMPILERS: '1', COMPILERS_WARM: '0', COMPILATIONS_DIR: '', INSPECTION_DEADLINE_MS: '100' },
+  });
+  const api = new Api(service);
+  // The first one waits for its compiler to start, and the others for that one.
+  const uploads = await Promise.all(
+    Array.from({ length: 6 }, async (_, i) =>
+      success(await api.request('POST', '/reducers/upload', { raw: form({ 'Tally.cs': tally(`type${i}`) }) }), 202),
+    ),
+  );
+  for (const path of ['/reducers/check', '/reducers/dry-run']) {
+    const answer = await api.request('POST', path, { raw: form({ 'Tally.cs': tally('tally') }) });
+    problem(answer, 429, 'RATE_LIMITED');
+    assert.equal(answer.headers.get('retry-after'), '5', path);
+  }
+  for (const upload of uploads) await api.compiled('reducers', upload.json<{ readonly reducerId: string }>().reducerId);
+  const answer = await api.request('POST', '/reducers/check', { raw: form({ 'Tally.cs': tally('tally') }) });
+  assert.equal(success(answer, 200).json<Checked>().status, 'compiled');
+});
+
 test('the notifications of a projection are changed without a revision', async (t) => {
   const service = await startService(t);
   const receiver = await Receiver.open(t);

@@ -7,12 +7,15 @@ interface Job {
   readonly request: CompileRequest;
   readonly resolve: (result: CompileResult) => void;
   readonly reject: (error: Error) => void;
+  /** Until its turn comes. */
+  readonly overdue: NodeJS.Timeout | undefined;
 }
 
 /** Tenants whose last compilation took long; past it the oldest is forgotten. */
 const MAX_SLOW = 10_000;
 /** What is compiled in a tenth of a second mostly; a large project takes so long. */
 const LONG_MS = 2_000;
+const RETRY_AFTER_SECONDS = 5;
 
 /**
  * The resident compilers and who is next: a tenant has one compilation at a time, tenants take turns, and one whose last
@@ -43,14 +46,33 @@ export class Compiler {
   compile(request: CompileRequest): Promise<CompileResult> {
     if (this.#closed) return Promise.reject(closedError());
     return new Promise((resolve, reject) => {
-      this.#queue.push({ request, resolve, reject });
+      const { waitMs } = request;
+      const job: Job = {
+        ...{ request, resolve, reject },
+        overdue: waitMs === undefined ? undefined : setTimeout(() => this.#giveUp(job), waitMs),
+      };
+      this.#queue.push(job);
       this.#next();
     });
   }
 
+  #giveUp(job: Job): void {
+    this.#queue.splice(this.#queue.indexOf(job), 1);
+    job.reject(
+      new StatefoldError(
+        'RATE_LIMITED',
+        'The compilers are at other code, of this tenant first; nothing was compiled. Send the request again when uploads of the tenant are compiled.',
+        { retryAfterSeconds: RETRY_AFTER_SECONDS },
+      ),
+    );
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
-    for (const job of [...this.#running.keys(), ...this.#queue.splice(0)]) job.reject(closedError());
+    for (const job of [...this.#running.keys(), ...this.#queue.splice(0)]) {
+      clearTimeout(job.overdue);
+      job.reject(closedError());
+    }
     await Promise.all(this.#processes.map((process) => process.close()));
   }
 
@@ -60,6 +82,7 @@ export class Compiler {
       const process = idle.find(({ started }) => started) ?? idle[0];
       const job = process === undefined ? undefined : this.#take();
       if (process === undefined || job === undefined) return;
+      clearTimeout(job.overdue);
       const { tenantId } = job.request;
       this.#running.set(job, tenantId);
       const began = performance.now();
