@@ -5,7 +5,7 @@ import type { Settings } from '../config/settings.js';
 import type { CodeHost } from '../code-host/code-host.js';
 import { MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
-import { LOG_RESERVE_BYTES } from '../core/disk-space.js';
+import { LOG_RESERVE_BYTES, spaceOf } from '../core/disk-space.js';
 import type { Logger } from '../core/logger.js';
 import { StartupError } from '../core/startup-error.js';
 import { FrontDoor } from '../http/front-door.js';
@@ -73,6 +73,8 @@ export async function openGround(options: ServiceOptions, shutdown: Shutdown): P
     spaceBytes: logIsLocal(settings) ? START_SPACE_BYTES : 0,
   });
   shutdown.add('instance lock', () => lock.release());
+  metrics.watch('data_directory_free_bytes', () => spaceOf(settings.dataDirectory).free);
+  metrics.watch('data_directory_size_bytes', () => spaceOf(settings.dataDirectory).size);
   const door = new FrontDoor(settings);
   const url = urlOf(settings.host, await door.listen());
   shutdown.add('port', () => door.close());

@@ -7,10 +7,16 @@ import { statfsSync } from 'node:fs';
 export const LOG_RESERVE_BYTES = 64 * 1024 * 1024;
 export const STORE_RESERVE_BYTES = 32 * 1024 * 1024;
 
+/** Bytes of the file system of `path`: those that this user may write, and all. Some file systems say 0 of both. */
+export function spaceOf(path: string): { readonly free: number; readonly size: number } {
+  const { blocks, bavail, bsize } = statfsSync(path);
+  return { free: bavail * bsize, size: blocks * bsize };
+}
+
 /** @throws Error when a write of about so many bytes would leave less than `reserve` on the file system of `path`. */
 export function requireSpace(path: string, bytes: number, reserve: number): void {
-  const { blocks, bavail, bsize } = statfsSync(path);
+  const { free, size } = spaceOf(path);
   // Pages are copied on write, and some file systems don't say how large they are.
-  if (blocks > 0 && bavail * bsize < reserve + 2 * bytes)
-    throw new Error(`the disk is full: ${bavail * bsize} bytes are left, and ${reserve} of them kept back`);
+  if (size > 0 && free < reserve + 2 * bytes)
+    throw new Error(`the disk is full: ${free} bytes are left, and ${reserve} of them kept back`);
 }

@@ -26,7 +26,9 @@ export type Watched =
   | 'projection_lag_commits'
   | 'read_store_behind_tenants'
   | 'read_store_refused_tenants'
-  | 'read_store_rebuild_failing';
+  | 'read_store_rebuild_failing'
+  | 'data_directory_free_bytes'
+  | 'data_directory_size_bytes';
 
 const WATCHED: Readonly<Record<Watched, string>> = {
   log_topics_short_of_copies:
@@ -46,6 +48,8 @@ const WATCHED: Readonly<Record<Watched, string>> = {
   read_store_refused_tenants:
     'Active tenants whose rows the read store refused at the last attempt, while it took those of others.',
   read_store_rebuild_failing: '1 while a rebuild of the read store stands still, and tries again.',
+  data_directory_free_bytes: 'Bytes that this process may still write to the file system of its data directory.',
+  data_directory_size_bytes: 'Bytes of the file system of the data directory; 0 where it does not say.',
 };
 
 /** Counters as of now, since the start of the process. */

@@ -4,8 +4,9 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { LOG_RESERVE_BYTES } from '../../src/core/disk-space.js';
 import { Scenario } from '../support/load-scenario.js';
-import { until } from '../support/service.js';
+import { AS_ADMIN, until } from '../support/service.js';
 import { fill, NO_SMALL_DISK, smallDisk } from '../support/small-disk.js';
 
 const MEGABYTES = 192;
@@ -36,6 +37,11 @@ test('a full disk refuses appends and recovers', async (t) => {
       aggregates: { aggregateId: string }[];
     }>().aggregates;
     assert.equal((await world.service.get(`/events/${aggregate?.aggregateId}`)).status, 200);
+    const { text } = await world.service.get('/metrics', AS_ADMIN);
+    const bytes = (of: string): number =>
+      Number(new RegExp(`^statefold_data_directory_${of}_bytes (\\S+)$`, 'm').exec(text)?.[1]);
+    assert.equal(bytes('size'), MEGABYTES * 1024 * 1024);
+    assert.ok(bytes('free') < LOG_RESERVE_BYTES * 2, `${bytes('free')}: the alert on a full disk fires`);
     const full = history.operations.length;
     rmSync(balloon);
     await until(() => answered(full, 201) > 50);
