@@ -21,6 +21,7 @@ import { ProjectionPage } from './pages/projection';
 import { ProjectionsPage } from './pages/projections';
 import { ReducersPage } from './pages/reducers';
 import { SignInPage } from './pages/sign-in';
+import { SqlAccountsPage } from './pages/sql-accounts';
 import { SqlPage } from './pages/sql';
 import { TenantsPage } from './pages/tenants';
 import { WebhookPage } from './pages/webhook';
@@ -37,6 +38,8 @@ interface Place {
   readonly name: string;
   readonly keys: string;
   readonly scope?: Scope;
+  /** It is there only where the service has what it shows. */
+  readonly isOffered?: (session: Session) => boolean;
   readonly page: () => JSX.Element;
   /** Of one of them, by the path that its id stands behind. */
   readonly ones?: Readonly<Record<string, (props: { readonly id: string }) => JSX.Element>>;
@@ -72,6 +75,14 @@ const OF_TENANT: readonly Place[] = [
   { path: '/feed', name: 'Feed', keys: 'g f', scope: 'read', page: FeedPage },
   { path: '/code', name: 'Code', keys: 'g c', scope: 'deploy', page: CodePage },
   { path: '/sql', name: 'SQL', keys: 'g s', scope: 'sql', page: SqlPage },
+  {
+    path: '/sql-accounts',
+    name: 'SQL accounts',
+    keys: 'g b',
+    scope: 'sql',
+    isOffered: ({ hasSqlAccounts }) => hasSqlAccounts,
+    page: SqlAccountsPage,
+  },
   {
     path: '/webhooks',
     name: 'Webhooks',
@@ -283,8 +294,10 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
   );
 }
 
-const isOpen = ({ scope }: Place, session: Session): boolean =>
-  (scope === undefined || session.may(scope)) && (scope !== 'sql' || session.hasReadStore);
+const isOpen = ({ scope, isOffered }: Place, session: Session): boolean =>
+  (scope === undefined || session.may(scope)) &&
+  (scope !== 'sql' || session.hasReadStore) &&
+  isOffered?.(session) !== false;
 
 /** What a page can't show leaves the way to the other pages open. */
 function Guarded({ children }: { readonly children: ComponentChildren }): JSX.Element {
@@ -314,7 +327,7 @@ function Tab({ place: { path, name, ones = {} } }: { readonly place: Place }): J
 }
 
 const Closed = ({
-  place: { name, scope },
+  place: { name, scope, isOffered },
   session,
 }: {
   readonly place: Place;
@@ -326,6 +339,13 @@ const Closed = ({
         <p>
           Events and states are not copied to where SQL would find them: <code>READ_STORE</code> is <code>none</code>.
           The owner of the service sets it.
+        </p>
+      </Empty>
+    ) : isOffered !== undefined && scope !== undefined && session.may(scope) ? (
+      <Empty title="The service does not have this">
+        <p>
+          Accounts for SQL are users of a ClickHouse server. The service keeps its rows without one: statements are run
+          on the page of SQL, and by <code>POST /sql</code>.
         </p>
       </Empty>
     ) : (

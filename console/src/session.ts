@@ -18,6 +18,8 @@ export interface Session {
   readonly drafts: Drafts;
   /** The service copies events and states to where SQL finds them; false: it is told not to (`READ_STORE` is `none`). */
   readonly hasReadStore: boolean;
+  /** The key may make accounts with which tools read the ClickHouse server, and the service has them. */
+  readonly hasSqlAccounts: boolean;
   /** The key allows it. */
   may(scope: Scope): boolean;
 }
@@ -82,13 +84,14 @@ export async function signIn(
       keyName: 'admin key',
       owner: 'admin',
       drafts: draftsOf('admin'),
+      hasSqlAccounts: false,
       may: () => false,
     });
   };
   if (kind === 'admin') return asAdmin();
   const client = new StatefoldClient({ ...options, apiKey: key });
   try {
-    const { tenantId, createdAt, name, keyName, scopes } = await client.request('whoami');
+    const { tenantId, createdAt, name, keyName, scopes, sqlAccounts } = await client.request('whoami');
     const owner = `tenant ${tenantId} ${createdAt}`;
     const drafts = draftsOf(owner);
     return await begun({
@@ -98,6 +101,7 @@ export async function signIn(
       keyName,
       owner,
       drafts,
+      hasSqlAccounts: sqlAccounts === true,
       may: (scope) => scopes.includes(scope),
     });
   } catch (error) {

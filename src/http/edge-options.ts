@@ -94,7 +94,7 @@ export interface EdgeOptions {
     /** @throws StatefoldError UNAVAILABLE after `deadlineMs` */
     readonly flush: (tenantId: string, offset: number, deadlineMs: number) => Promise<void>;
   };
-  readonly sqlAccounts: Pick<TenantAccounts, 'create' | 'list' | 'remove' | 'removeAll'>;
+  readonly sqlAccounts: Pick<TenantAccounts, 'areOffered' | 'create' | 'list' | 'remove' | 'removeAll'>;
   /** Resolves once its tables are there. @throws StatefoldError UNAVAILABLE while the read store is away */
   readonly readStoreAccess: () => Promise<ReadStoreAccess>;
   /** Drops the rows of a tenant, or all, and starts to fill them in again from the log. */

@@ -237,6 +237,15 @@ export const TOOLS: readonly Tool[] = [
       client.sql(query, { ...(parameters && { parameters }), signal, timeoutMs: LONG_MS }),
   }),
   tool({
+    name: 'list_sql_accounts',
+    title: 'Accounts for SQL',
+    description:
+      'The accounts with which tools of the tenant connect to the ClickHouse server, without their passwords.',
+    scope: 'sql',
+    input: page,
+    run: (client, query, signal) => client.request('listSqlAccounts', { query, signal }),
+  }),
+  tool({
     name: 'list_code',
     title: 'Uploaded code',
     description: 'Reducers that were uploaded, with what their compilation found.',

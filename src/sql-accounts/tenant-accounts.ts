@@ -67,6 +67,16 @@ export class TenantAccounts {
     return { ...this.#shown(account), password };
   }
 
+  /** There are accounts to be had here. */
+  get areOffered(): boolean {
+    try {
+      this.#options.accounts.access();
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   /** Ascending by id. */
   list(tenantId: string): readonly AccountShown[] {
     this.#options.accounts.access();

@@ -134,6 +134,7 @@ test('assistants', async (t) => {
         ]),
       );
       assert.match((await ask('query_sql', { query: 'SELECT nothing' })).text, /SQL_REFUSED/);
+      assert.match((await ask('list_sql_accounts')).text, /SQL_NOT_ISOLATED/);
       assert.match((await ask('describe_states')).text, /"className":"Tests.Totals"/);
       assert.equal((await ask('get_projection', { projectionId })).json<{ revisions: object[] }>().revisions.length, 1);
       assert.deepEqual((await ask('list_faults', { projectionId })).json<object>(), { faults: [] });

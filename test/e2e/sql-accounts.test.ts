@@ -7,6 +7,8 @@ import { startEngine } from '../integration/read-store-fixture.js';
 import { AccountServer } from '../support/account-server.js';
 import { admin, Api, newTenant, problem, success } from '../support/api.js';
 import { statefold } from '../support/cli.js';
+import { needsChromium, openChromium } from '../support/chromium.js';
+import { assertAccessible, opened } from '../support/console.js';
 import { API_KEY, startService, temporaryDirectory, until, type Answer, type Service } from '../support/service.js';
 
 interface Made {
@@ -269,4 +271,43 @@ test('the embedded engine, and a service without a read store, have no accounts 
     }
     assert.equal((await api.delete('/sql/accounts/0123456789abcdef')).status, 404);
   }
+});
+
+test('the console makes accounts for SQL where the service has them', { skip: needsChromium }, async (t) => {
+  const { server, start } = await openWorld(t);
+  const service = await start();
+  const api = new Api(service);
+  const browser = await openChromium(t);
+  const page = await opened(t, browser, service);
+  await page.getByRole('navigation').getByRole('link', { name: 'SQL accounts' }).click();
+  await page.getByRole('heading', { name: 'There are no accounts for SQL' }).waitFor();
+  await page.getByRole('button', { name: 'New account' }).click();
+  await page.getByLabel('What it is for').fill('Grafana');
+  await page.keyboard.press('Enter');
+  const shown = page.getByRole('dialog', { name: 'The password of the account' });
+  const password = (await shown.locator('pre').innerText()).trim();
+  const [account] = await listed(api);
+  assert.equal(account?.name, 'Grafana');
+  assert.ok(server.admits(account.user ?? '', password, 'default'));
+  await assertAccessible(page);
+  await page.getByRole('button', { name: 'I have kept it' }).click();
+  await page.getByRole('list', { name: 'Accounts' }).getByText('Grafana').waitFor();
+  assert.ok(!(await page.content()).includes(password));
+  await page.setViewportSize({ width: 380, height: 800 });
+  await assertAccessible(page);
+  assert.equal(
+    await page.evaluate("document.querySelector('#main').scrollWidth - document.querySelector('#main').clientWidth"),
+    0,
+  );
+  await page.getByRole('button', { name: 'Delete Grafana' }).click();
+  await page.getByRole('button', { name: 'Delete it' }).click();
+  await page.getByRole('heading', { name: 'There are no accounts for SQL' }).waitFor();
+  assert.deepEqual(await listed(api), []);
+
+  const without = await startService(t, { readStore: true });
+  const other = await opened(t, browser, without);
+  await other.getByRole('link', { name: 'SQL', exact: true }).waitFor();
+  assert.equal(await other.getByRole('link', { name: 'SQL accounts' }).count(), 0);
+  await other.goto(`${without.url}/console/sql-accounts`);
+  await other.getByRole('heading', { name: 'The service does not have this' }).waitFor();
 });

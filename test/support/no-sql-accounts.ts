@@ -7,6 +7,7 @@ const none = (): never => {
 
 /** An edge whose read store has no accounts. */
 export const NO_SQL_ACCOUNTS: EdgeOptions['sqlAccounts'] = {
+  areOffered: false,
   ...{ create: none, list: none, remove: none },
   removeAll: () => Promise.resolve(),
 };

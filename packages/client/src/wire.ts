@@ -1097,6 +1097,8 @@ export type WhoAmI = {
   readonly scopes: readonly ('append' | 'read' | 'deploy' | 'erase' | 'sql' | 'webhooks' | 'audit')[];
   /** ISO 8601, UTC, with milliseconds */
   readonly expiresAt?: string;
+  /** The key may make accounts for SQL, and the service has them: POST /sql/accounts. */
+  readonly sqlAccounts?: true;
 };
 
 export type Ticket = {

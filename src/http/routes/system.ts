@@ -54,7 +54,16 @@ const getMetrics = route({
 
 export const WhoAmI = component(
   'WhoAmI',
-  z.strictObject({ ...members, keyName: text.optional(), scopes, expiresAt: timestamp.optional() }),
+  z.strictObject({
+    ...members,
+    keyName: text.optional(),
+    scopes,
+    expiresAt: timestamp.optional(),
+    sqlAccounts: z
+      .literal(true)
+      .describe('The key may make accounts for SQL, and the service has them: POST /sql/accounts.')
+      .optional(),
+  }),
 );
 export type WhoAmI = z.infer<typeof WhoAmI>;
 
@@ -66,7 +75,7 @@ const whoami = route({
   credentials: 'tenant',
   scope: 'any',
   answers: { 200: WhoAmI },
-  serve: ({ catalog }, call) => {
+  serve: ({ catalog, sqlAccounts }, call) => {
     const tenant = catalog.get('tenant', call.tenantId)?.value;
     const key = catalog.get('key', call.keyId)?.value;
     if (tenant === undefined || key === undefined)
@@ -81,6 +90,7 @@ const whoami = route({
       keyName: key.name,
       scopes,
       expiresAt,
+      sqlAccounts: scopes.includes('sql') && sqlAccounts.areOffered ? true : undefined,
     });
   },
 });
