@@ -5,6 +5,7 @@ import { isoTimestamp } from '../core/event.js';
 import { TenantTurns } from '../inspection/tenant-turns.js';
 import type { Inspectable } from '../tenancy/inspection.js';
 import { eventTypeId } from './event-schemas.js';
+import { inSlices, type Sliced } from '../core/slices.js';
 import { JsonSchema, MAX_SCHEMA_BYTES, type IgnoredKeyword } from './json-schema.js';
 import { checkStoredEvents, type StoredEventsChecked } from './stored-events.js';
 
@@ -66,8 +67,7 @@ export class EventTypeService implements EventTypes {
   }
 
   check(tenantId: string, eventType: string, schema: unknown): Promise<SchemaCheck> {
-    const { compiled } = read(schema);
-    return this.#inTurn(tenantId, () => this.#check(tenantId, eventType, compiled));
+    return this.#inTurn(tenantId, schema, ({ compiled }) => this.#check(tenantId, eventType, compiled));
   }
 
   async put(
@@ -75,10 +75,9 @@ export class EventTypeService implements EventTypes {
     eventType: string,
     schema: unknown,
   ): Promise<{ readonly entity: EventTypeEntity; readonly check: SchemaCheck }> {
-    const { compiled, text } = read(schema);
-    this.#requireRoom(tenantId, eventType, text);
     // The turn is waited for before anything is changed; what is stored is looked at when nothing more comes that doesn't fit.
-    return this.#inTurn(tenantId, async () => {
+    return this.#inTurn(tenantId, schema, async ({ compiled, text }) => {
+      this.#requireRoom(tenantId, eventType, text);
       const { catalog, clock, ownersKnow } = this.#options;
       const entry = await catalog.upsert('eventType', eventTypeId(tenantId, eventType), (had) =>
         had?.schema === text
@@ -124,8 +123,11 @@ export class EventTypeService implements EventTypes {
       );
   }
 
-  #inTurn<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
-    return this.#turns.once(tenantId, () => this.#turns.take(tenantId, this.#options.deadlineMs, work));
+  #inTurn<T>(tenantId: string, schema: unknown, work: (read: ReadSchema) => Promise<T>): Promise<T> {
+    return this.#turns.once(tenantId, async () => {
+      const compiled = await read(schema);
+      return this.#turns.take(tenantId, this.#options.deadlineMs, () => work(compiled));
+    });
   }
 
   async #check(tenantId: string, eventType: string, schema: JsonSchema): Promise<SchemaCheck> {
@@ -141,8 +143,16 @@ export class EventTypeService implements EventTypes {
 /** Where the schema is in the body. */
 const PLACE = '/schema';
 
+/** Steps of a compilation on one turn of the event loop: a millisecond or two. */
+const STEPS_A_TURN = 10_000;
+
+interface ReadSchema {
+  readonly compiled: JsonSchema;
+  readonly text: string;
+}
+
 /** @throws StatefoldError INVALID_REQUEST */
-function read(schema: unknown): { readonly compiled: JsonSchema; readonly text: string } {
+async function read(schema: unknown): Promise<ReadSchema> {
   const text = JSON.stringify(schema) ?? '';
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_SCHEMA_BYTES)
@@ -151,5 +161,16 @@ function read(schema: unknown): { readonly compiled: JsonSchema; readonly text: 
       `The schema has ${bytes} bytes as JSON without white space; at most ${MAX_SCHEMA_BYTES} are taken.`,
       { errors: [{ pointer: PLACE, message: `must have at most ${MAX_SCHEMA_BYTES} bytes` }] },
     );
-  return { compiled: new JsonSchema(schema, PLACE), text };
+  return { compiled: await inSlices(compiling(schema)), text };
+}
+
+function* compiling(schema: unknown): Sliced<JsonSchema> {
+  const pieces = JsonSchema.pieces(schema, PLACE);
+  for (let steps = 0; ;) {
+    const { done, value } = pieces.next();
+    if (done === true) return value;
+    if ((steps += value) < STEPS_A_TURN) continue;
+    steps = 0;
+    yield;
+  }
 }

@@ -20,6 +20,9 @@ const MAX_PATTERN_BYTES = 4 * 1024 * 1024;
 const DOCUMENT_FACTOR = 60;
 const TARGET_BYTES = 100;
 const MAX_FAULTS = 20;
+/** What it costs to compile, in steps of a check: a schema, and so many bytes of a pattern's memory. */
+const STEPS_OF_SCHEMA = 200;
+const PATTERN_BYTES_PER_STEP = 4;
 
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
 /** Relative references of a schema without an absolute `$id` are resolved against it; nothing is ever fetched. */
@@ -67,12 +70,21 @@ export class JsonSchema {
   readonly bytes: number;
 
   /** @throws StatefoldError INVALID_REQUEST with each place that is wrong, as JSON pointers below `at` */
-  constructor(document: unknown, at = '') {
-    const compiler = new Compiler(document, at);
+  constructor(document: unknown, at = '', compiler = new Compiler(document, at)) {
+    // Those that are left: all, unless it was compiled by `pieces`.
+    let piece = compiler.pieces.next();
+    while (piece.done !== true) piece = compiler.pieces.next();
     this.#root = compiler.root;
     this.ignored = compiler.ignored;
     this.#evaluates = compiler.evaluates;
     this.bytes = compiler.bytes + DOCUMENT_FACTOR * JSON.stringify(document).length;
+  }
+
+  /** Compiles it a piece at a time, and tells what each piece cost in steps of a check. @throws what the constructor does */
+  static *pieces(document: unknown, at = ''): Generator<number, JsonSchema, void> {
+    const compiler = new Compiler(document, at);
+    yield* compiler.pieces;
+    return new JsonSchema(document, at, compiler);
   }
 
   /** What in the value doesn't fit, at JSON pointers below `at`; the first of it. `run` may go on over several values. @throws TooCostlyError */
@@ -98,7 +110,8 @@ class Compiler {
   /** Those that are indexed, in the order of the document. */
   readonly #schemas: JsonObject[] = [];
   readonly #nodes = new Map<object, Node>();
-  readonly #patterns = new Map<string, LinearPattern>();
+  readonly pieces = this.#compileAll();
+  readonly #patterns = new Map<string, LinearPattern | FaultyKeyword>();
   #patternSteps = 0;
   #patternBytes = 0;
   #count = 0;
@@ -113,10 +126,21 @@ class Compiler {
     this.#index(document, '', root, 0);
     this.#refuse();
     this.root = this.#nodeOf(document, '', root);
+  }
+
+  *#compileAll(): Generator<number, void, void> {
     // References may lead to more.
-    for (const schema of this.#schemas) this.#compile(schema);
+    for (const schema of this.#schemas) {
+      for (const source of patternsOf(schema)) yield this.#prepare(source);
+      this.#compile(schema);
+      yield STEPS_OF_SCHEMA;
+      if (this.#faults.length === MAX_FAULTS) break;
+    }
     this.#refuse();
-    for (const node of [...this.#nodes.values()]) this.#refuseCycles(node);
+    for (const node of [...this.#nodes.values()]) {
+      this.#refuseCycles(node);
+      yield 1 + node.inPlace.length;
+    }
     this.#refuse();
     if (this.#dynamicTargets > 0) {
       const { resource } = this.root;
@@ -330,19 +354,29 @@ class Compiler {
   }
 
   #pattern(source: string): LinearPattern {
-    let pattern = this.#patterns.get(source);
-    if (pattern !== undefined) return pattern;
-    try {
-      pattern = new LinearPattern(source);
-    } catch (error) {
-      throw new FaultyKeyword((error as Error).message);
-    }
-    this.#patternSteps += pattern.size;
-    this.#patternBytes += pattern.bytes;
-    if (this.#patternSteps > MAX_PATTERN_STEPS || this.#patternBytes > MAX_PATTERN_BYTES)
-      throw new FaultyKeyword('is too much with the patterns before it: use fewer or simpler ones');
-    this.#patterns.set(source, pattern);
+    this.#prepare(source);
+    const pattern = this.#patterns.get(source) as LinearPattern | FaultyKeyword;
+    if (pattern instanceof FaultyKeyword) throw pattern;
     return pattern;
+  }
+
+  /** Gives what it cost, in steps. Past the bounds of a schema none is compiled any more. */
+  #prepare(source: string): number {
+    if (this.#patterns.has(source)) return 0;
+    let pattern: LinearPattern | FaultyKeyword;
+    let bytes = 0;
+    try {
+      if (this.#patternSteps > MAX_PATTERN_STEPS || this.#patternBytes > MAX_PATTERN_BYTES) throw tooMuch();
+      pattern = new LinearPattern(source);
+      bytes = pattern.bytes;
+      this.#patternSteps += pattern.size;
+      this.#patternBytes += bytes;
+      if (this.#patternSteps > MAX_PATTERN_STEPS || this.#patternBytes > MAX_PATTERN_BYTES) throw tooMuch();
+    } catch (error) {
+      pattern = new FaultyKeyword((error as Error).message);
+    }
+    this.#patterns.set(source, pattern);
+    return 1 + bytes / PATTERN_BYTES_PER_STEP;
   }
 
   /** A schema that is applied to a value again and again, without going into it, never ends. */
@@ -366,6 +400,16 @@ class Compiler {
       }
     }
   }
+}
+
+const tooMuch = (): Error => new Error('is too much with the patterns before it: use fewer or simpler ones');
+
+/** What the schema's own keywords match texts with. */
+function* patternsOf(schema: JsonObject): Generator<string> {
+  const pattern = own(schema, 'pattern');
+  if (typeof pattern === 'string') yield pattern;
+  const byPattern = own(schema, 'patternProperties');
+  if (isObject(byPattern)) yield* Object.keys(byPattern);
 }
 
 const below_ = (pointer: string, parts: readonly (string | number)[]): string =>

@@ -123,10 +123,12 @@ const uniqueItems: Keyword = (value) => {
 
 function names(value: unknown, ...parts: (string | number)[]): readonly string[] {
   if (!Array.isArray(value)) throw new FaultyKeyword('must be an array of names', parts);
-  value.forEach((name, i) => {
+  const known = new Set<string>();
+  for (const [i, name] of value.entries()) {
     if (typeof name !== 'string') throw new FaultyKeyword('must be a string', [...parts, i]);
-    if (value.indexOf(name) !== i) throw new FaultyKeyword('is there twice', [...parts, i]);
-  });
+    if (known.has(name)) throw new FaultyKeyword('is there twice', [...parts, i]);
+    known.add(name);
+  }
   return value as string[];
 }
 

@@ -273,3 +273,39 @@ test('what dynamic references may lead to is bounded, all of them together', () 
     /dynamicRef is one too many: such references may lead to 10000 places/,
   );
 });
+
+test('whatever a schema is made of, it is compiled in pieces, and each tells what it cost', () => {
+  const many = <T>(count: number, make: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
+  const schemas: Readonly<Record<string, object>> = {
+    members: { properties: Object.fromEntries(many(1_900, (i) => [`p${i}`, { type: 'string' }])) },
+    references: { $defs: { a: true }, allOf: many(1_900, () => ({ $ref: '#/$defs/a' })) },
+    classes: { allOf: many(100, (i) => ({ pattern: `\\p{L}\\p{Lu}${i}` })) },
+    names: { patternProperties: Object.fromEntries(many(100, (i) => [`\\p{L}\\p{Lu}${i}`, true])) },
+  };
+  for (const [name, schema] of Object.entries(schemas)) {
+    const costs: number[] = [];
+    const pieces = JsonSchema.pieces(schema);
+    for (let piece = pieces.next(); piece.done !== true; piece = pieces.next()) costs.push(piece.value);
+    assert.ok(costs.length >= 100, `${name}: ${costs.length} pieces`);
+    assert.ok(Math.max(...costs) < 10_000, `${name}: one piece takes ${Math.max(...costs)} steps`);
+  }
+});
+
+test('past the bounds of its patterns none of a schema is compiled any more', () => {
+  const pieces = JsonSchema.pieces({
+    allOf: Array.from({ length: 1_500 }, (_, i) => ({ pattern: `\\p{L}\\p{Lu}\\p{N}${i}` })),
+  });
+  const costs: number[] = [];
+  assert.throws(() => {
+    for (let piece = pieces.next(); piece.done !== true; piece = pieces.next()) costs.push(piece.value);
+  }, /too much with the patterns before it/);
+  // 20 places are told, and what lies behind them is not looked at.
+  assert.ok(costs.reduce((sum, cost) => sum + cost, 0) < 2_000_000);
+  assert.ok(costs.length < 1_000, `${costs.length} pieces`);
+});
+
+test('names that must be there are compared with each other in time that grows with their number', () => {
+  const names = Array.from({ length: 13_000 }, (_, i) => i.toString(36));
+  assert.doesNotThrow(() => new JsonSchema({ required: names }));
+  assert.throws(() => new JsonSchema({ required: [...names, names[7]] }), /\/required\/13000 is there twice/);
+});
