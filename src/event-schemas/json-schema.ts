@@ -72,8 +72,7 @@ export class JsonSchema {
   /** @throws StatefoldError INVALID_REQUEST with each place that is wrong, as JSON pointers below `at` */
   constructor(document: unknown, at = '', compiler = new Compiler(document, at)) {
     // Those that are left: all, unless it was compiled by `pieces`.
-    let piece = compiler.pieces.next();
-    while (piece.done !== true) piece = compiler.pieces.next();
+    toItsEnd(compiler.pieces);
     this.#root = compiler.root;
     this.ignored = compiler.ignored;
     this.#evaluates = compiler.evaluates;
@@ -101,16 +100,18 @@ export class JsonSchema {
 }
 
 class Compiler {
-  readonly root: Node;
+  /** To be gone through to its end before anything else is asked. */
+  readonly pieces: Generator<number, void, void>;
   readonly ignored: IgnoredKeyword[] = [];
   readonly #at: string;
+  readonly #document: unknown;
+  readonly #resource: Resource;
   readonly #faults: FieldError[] = [];
   readonly #resources = new Map<string, Resource>();
   readonly #indexed = new Map<object, Indexed>();
   /** Those that are indexed, in the order of the document. */
   readonly #schemas: JsonObject[] = [];
   readonly #nodes = new Map<object, Node>();
-  readonly pieces = this.#compileAll();
   readonly #patterns = new Map<string, LinearPattern | FaultyKeyword>();
   #patternSteps = 0;
   #patternBytes = 0;
@@ -122,13 +123,19 @@ class Compiler {
 
   constructor(document: unknown, at: string) {
     this.#at = at;
-    const root: Resource = resourceOf(BASE, document, '');
-    this.#index(document, '', root, 0);
-    this.#refuse();
-    this.root = this.#nodeOf(document, '', root);
+    this.#document = document;
+    this.#resource = resourceOf(BASE, document, '');
+    this.pieces = this.#compileAll();
+  }
+
+  get root(): Node {
+    return this.#nodeOf(this.#document, '', this.#resource);
   }
 
   *#compileAll(): Generator<number, void, void> {
+    yield* this.#indexing(this.#document, '', this.#resource, 0);
+    this.#refuse();
+    this.#nodeOf(this.#document, '', this.#resource);
     // References may lead to more.
     for (const schema of this.#schemas) {
       for (const source of patternsOf(schema)) yield this.#prepare(source);
@@ -176,8 +183,8 @@ class Compiler {
     if (this.#faults.length < MAX_FAULTS) this.#faults.push({ pointer: this.#at + pointer, message });
   }
 
-  /** Finds the schemas that lie in it, and what they are called. */
-  #index(schema: unknown, pointer: string, within: Resource, depth: number): void {
+  /** Finds the schemas that lie in it, and what they are called; tells what each took, in steps. */
+  *#indexing(schema: unknown, pointer: string, within: Resource, depth: number): Generator<number, void, void> {
     if (typeof schema === 'boolean') return;
     if (!isObject(schema)) return this.#fault(pointer, 'must be a schema: an object, or true or false');
     if (this.#indexed.has(schema)) return;
@@ -190,6 +197,7 @@ class Compiler {
     const resource = this.#resourceFor(schema, pointer, within);
     this.#indexed.set(schema, { resource, pointer });
     this.#schemas.push(schema);
+    yield STEPS_OF_SCHEMA;
     for (const [keyword, anchors] of [
       ['$anchor', resource.anchors],
       ['$dynamicAnchor', resource.dynamicAnchors],
@@ -206,20 +214,20 @@ class Compiler {
       }
     }
     this.#evaluates ||= Object.hasOwn(schema, 'unevaluatedItems') || Object.hasOwn(schema, 'unevaluatedProperties');
-    const below = (value: unknown, ...parts: (string | number)[]): void =>
-      this.#index(value, below_(pointer, parts), resource, depth + 1);
+    const below = (value: unknown, ...parts: (string | number)[]): Generator<number, void, void> =>
+      this.#indexing(value, below_(pointer, parts), resource, depth + 1);
     for (const keyword of DIRECT) {
       // A list is of earlier drafts: what to write in its place is said with the keyword.
       if (!Object.hasOwn(schema, keyword) || (keyword === 'items' && Array.isArray(schema[keyword]))) continue;
-      below(schema[keyword], keyword);
+      yield* below(schema[keyword], keyword);
     }
     for (const keyword of IN_ARRAYS) {
       const list = own(schema, keyword);
-      if (Array.isArray(list)) list.forEach((one, i) => below(one, keyword, i));
+      if (Array.isArray(list)) for (const [i, one] of list.entries()) yield* below(one, keyword, i);
     }
     for (const keyword of IN_OBJECTS) {
       const map = own(schema, keyword);
-      if (isObject(map)) for (const name of Object.keys(map)) below(map[name], keyword, name);
+      if (isObject(map)) for (const name of Object.keys(map)) yield* below(map[name], keyword, name);
     }
   }
 
@@ -249,7 +257,7 @@ class Compiler {
 
   #nodeOf(schema: unknown, pointer: string, within: Resource): Node {
     if (!isObject(schema)) return { checks: [], resource: within, inPlace: [], never: schema === false };
-    if (!this.#indexed.has(schema)) this.#index(schema, pointer, within, 0);
+    if (!this.#indexed.has(schema)) toItsEnd(this.#indexing(schema, pointer, within, 0));
     let node = this.#nodes.get(schema);
     if (node === undefined) {
       const resource = this.#indexed.get(schema)?.resource ?? within;
@@ -400,6 +408,10 @@ class Compiler {
       }
     }
   }
+}
+
+function toItsEnd(pieces: Generator<number, void, void>): void {
+  while (pieces.next().done !== true);
 }
 
 const tooMuch = (): Error => new Error('is too much with the patterns before it: use fewer or simpler ones');
