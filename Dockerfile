@@ -39,4 +39,5 @@ EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/ready').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["node", "dist/program/main.js", "serve"]
+# As `npm start` does: docs/reference/limits.md has what it gives, and what it takes.
+ENTRYPOINT ["node", "--max-semi-space-size=32", "dist/program/main.js", "serve"]

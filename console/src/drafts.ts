@@ -27,6 +27,15 @@ export function draftsOf(owner: string): Drafts {
   return known;
 }
 
+const fixtures = new Map<string, Map<string, Sources>>();
+
+/** Of what is deployed, by what they are of: the service keeps none, so that they are in this tab alone, as drafts are. */
+export function fixturesOf(owner: string): Map<string, Sources> {
+  const known = fixtures.get(owner) ?? new Map<string, Sources>();
+  fixtures.set(owner, known);
+  return known;
+}
+
 /** Whoever's: closing the tab takes all of them. */
 export const hasDrafts = (): boolean => [...all.values()].some(({ size }) => size > 0);
 

@@ -1,7 +1,8 @@
 import { isRefused, StatefoldClient, type Operations } from '@statefold/client';
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
-import { draftsOf, type Drafts } from './drafts';
+import { draftsOf, fixturesOf, type Drafts } from './drafts';
+import type { Sources } from './sources';
 import { parseJson } from './exact-json';
 
 export type Scope = Operations['whoami']['answer']['scopes'][number];
@@ -16,6 +17,8 @@ export interface Session {
   /** Whose all that is that the browser keeps: a tenant that is made under the id of a deleted one is another tenant. */
   readonly owner: string;
   readonly drafts: Drafts;
+  /** Of code that was deployed from this tab, by what it is of. */
+  readonly fixtures: Map<string, Sources>;
   /** The service copies events and states to where SQL finds them; false: it is told not to (`READ_STORE` is `none`). */
   readonly hasReadStore: boolean;
   /** The key may make accounts with which tools read the ClickHouse server, and the service has them. */
@@ -84,6 +87,7 @@ export async function signIn(
       keyName: 'admin key',
       owner: 'admin',
       drafts: draftsOf('admin'),
+      fixtures: fixturesOf('admin'),
       hasSqlAccounts: false,
       may: () => false,
     });
@@ -101,6 +105,7 @@ export async function signIn(
       keyName,
       owner,
       drafts,
+      fixtures: fixturesOf(owner),
       hasSqlAccounts: sqlAccounts === true,
       may: (scope) => scopes.includes(scope),
     });

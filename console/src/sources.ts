@@ -18,6 +18,8 @@ export const isCode = (path: string): boolean => /\.cs$/i.test(path);
 /** As the command line has them. */
 export const isFixture = (path: string): boolean => /(^|\/)fixtures\/.*\.json$/i.test(path);
 
+export const fixturesIn = (sources: Sources): Sources =>
+  Object.fromEntries(Object.entries(sources).filter(([path]) => isFixture(path)));
 /** What is uploaded of them: fixtures stay here. */
 export const codeIn = (sources: Sources): Sources =>
   Object.fromEntries(Object.entries(sources).filter(([path]) => isCode(path)));

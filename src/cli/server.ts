@@ -176,6 +176,8 @@ export class Server {
     }
     if (error instanceof UnreachableError || error instanceof TimeoutError)
       return unreachable(this.url, error instanceof TimeoutError ? error : error.cause);
+    // What was asked for has no URL.
+    if (error instanceof TypeError) return new CliError(`${error.message}.`);
     return error;
   }
 

@@ -3,6 +3,9 @@ export const MAX_AGGREGATE_ID = 256;
 export const MAX_EVENT_TYPE = 256;
 export const MAX_STATE_KEY = 256;
 
+/** Not `.` or `..`: in a path of a URL they are none, however they are written. */
+export const isAddressable = (text: string): boolean => text !== '.' && text !== '..';
+
 const AGGREGATE_TYPE = /^[A-Za-z0-9_.-]{1,128}$/;
 // eslint-disable-next-line no-control-regex -- control characters are what it refuses
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
@@ -17,5 +20,5 @@ export const isName = (text: string, max: number): boolean =>
 export function inferAggregateType(aggregateId: string): string {
   const end = aggregateId.search(/[-_:/]/);
   const prefix = end > 0 ? aggregateId.slice(0, end) : '';
-  return isAggregateType(prefix) ? prefix : 'default';
+  return isAggregateType(prefix) && isAddressable(prefix) ? prefix : 'default';
 }

@@ -7,7 +7,7 @@ import type {
 } from '../core/event.js';
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { JsonReader, KnownKeys, UNKNOWN_KEY } from '../core/json-scanner.js';
-import { isAggregateType, isName, MAX_AGGREGATE_ID, MAX_EVENT_TYPE } from '../core/names.js';
+import { isAddressable, isAggregateType, isName, MAX_AGGREGATE_ID, MAX_EVENT_TYPE } from '../core/names.js';
 import {
   Append,
   AppendBatch,
@@ -467,23 +467,25 @@ function readEvent(
     : { eventType, data, correlationId, causationId, metadata };
 }
 
+/** What is stored under such an id could be asked for by no client. */
+const NOT_ADDRESSABLE = 'must not be . or .., which no path of a URL can hold';
+
 function readName(reader: JsonReader, place: string, max: number, violations: Violations): string | undefined {
   const text = reader.kind === 'string' ? reader.string() : undefined;
-  if (text !== undefined && isName(text, max)) return text;
-  violations.add(
-    place,
-    text === undefined ? 'must be a string' : `must have 1 to ${max} characters, none of them a control character`,
-  );
+  if (text === undefined) violations.add(place, 'must be a string');
+  else if (!isName(text, max))
+    violations.add(place, `must have 1 to ${max} characters, none of them a control character`);
+  else if (!isAddressable(text)) violations.add(place, NOT_ADDRESSABLE);
+  else return text;
   return undefined;
 }
 
 function readAggregateType(reader: JsonReader, violations: Violations, place = 'aggregateType'): string | undefined {
   const text = reader.kind === 'string' ? reader.string() : undefined;
-  if (text !== undefined && isAggregateType(text)) return text;
-  violations.add(
-    place,
-    text === undefined ? 'must be a string' : 'must have 1 to 128 characters of A-Z, a-z, 0-9, _, . and -',
-  );
+  if (text === undefined) violations.add(place, 'must be a string');
+  else if (!isAggregateType(text)) violations.add(place, 'must have 1 to 128 characters of A-Z, a-z, 0-9, _, . and -');
+  else if (!isAddressable(text)) violations.add(place, NOT_ADDRESSABLE);
+  else return text;
   return undefined;
 }
 

@@ -125,6 +125,11 @@ test('the pages where people write', { skip: needsChromium || noJail }, async (t
       await page.getByRole('row', { name: /^Ada/ }).waitFor();
 
       await page.getByRole('link', { name: 'Change the code' }).click();
+      // The service has none of them: they stay beside the code in the tab.
+      await page.getByRole('button', { name: 'fixtures/customers.json', exact: true }).click();
+      await page.getByRole('button', { name: 'Run fixtures' }).click();
+      await page.getByRole('region', { name: 'Ada expected' }).getByText('"orders": 3').waitFor();
+      await page.getByRole('button', { name: 'Customers.cs', exact: true }).click();
       await written(page, 'Code of Customers.cs', template.replace('?? 0) + 1', '?? 0) + 10'));
       await page.getByRole('button', { name: 'Dry run' }).click();
       await page.getByText('Shop.Customers: 1 changed, 0 added, 0 removed').waitFor();

@@ -150,6 +150,31 @@ test('the console where things are not as usual', { skip: needsChromium }, async
     },
   );
 
+  await t.test('an event that stopped the code before it gave a key is skipped, and not tried again', async (t) => {
+    const { key, api } = await tenantOf('Keyless');
+    await api.append('a-1', 'Added', { key: 5, n: 1 });
+    await api.append('a-2', 'Boom', { key: 'k', n: 1 });
+    const projectionId = await api.deployProjection({ 'Totals.cs': totals() });
+    const page = await opened(t, browser, service, { key, path: `/console/projections/${projectionId}` });
+    await page.getByRole('heading', { name: '2 faults' }).waitFor();
+    const faultOf = (name: RegExp): ReturnType<typeof page.getByRole> =>
+      page.getByRole('listitem').filter({ hasText: name });
+    await faultOf(/^k /).getByRole('button', { name: 'Retry' }).waitFor();
+    assert.equal(
+      await faultOf(/^\(no key\)/)
+        .getByRole('button', { name: 'Retry' })
+        .count(),
+      0,
+    );
+    await page.getByText('skip it, or rebuild the projection').waitFor();
+    await faultOf(/^\(no key\)/)
+      .getByRole('button', { name: 'Skip the event' })
+      .click();
+    await page.getByRole('button', { name: 'Skip it' }).click();
+    await page.getByRole('heading', { name: '1 fault', exact: true }).waitFor();
+    await page.getByText('skip it, or rebuild the projection').waitFor({ state: 'detached' });
+  });
+
   await t.test('the history of a key says that a first build made one change of all events, and when', async (t) => {
     const { key, api } = await tenantOf('Folded');
     await api.append('a-1', 'Added', { key: 'k', n: 5 });

@@ -6,7 +6,7 @@ import test from 'node:test';
 import { TABLES } from '../../src/read-store/clickhouse/table-definitions.js';
 import { isRefused, StatefoldClient } from '../../packages/client/src/index.js';
 import { AS_ADMIN, API_KEY, startService, temporaryDirectory, until, type Answer } from '../support/service.js';
-import { admin, Api, success, type Problem } from '../support/api.js';
+import { admin, Api, success, type Problem, problem } from '../support/api.js';
 import { statefold } from '../support/cli.js';
 import { tally, totals } from '../support/csharp.js';
 import { noJail } from '../hostile/escape-world.js';
@@ -169,6 +169,18 @@ public sealed record Ledger(${members});
     assert.equal((await api.post('/sql', { query: 'SELECT 1', format: 'No; such' })).status, 400);
     const unknown = (await sql('SELECT 1', { format: 'Nonesuch' })).json<Problem>();
     assert.deepEqual([unknown.code, unknown['clickhouseCode']], ['SQL_REFUSED', 73]);
+  });
+
+  await t.test('a number that was rounded on its way is refused, and a format of its own gives no rows', async () => {
+    const query = 'SELECT {x:UInt64} AS x';
+    for (const x of [9007199254740993, -9007199254740993])
+      // eslint-disable-line no-loss-of-precision -- as a client may send it
+      problem(await api.post('/sql', { query, parameters: { x } }), 400, 'INVALID_REQUEST');
+    const client = new StatefoldClient({ url: service.url, apiKey: API_KEY });
+    assert.deepEqual(await client.sql('SELECT toString({x:UInt64}) AS x', { parameters: { x: '9007199254740993' } }), [
+      { x: '9007199254740993' },
+    ]);
+    await assert.rejects(client.sql('SELECT 1 AS a FORMAT CSV'), /ends with FORMAT CSV.*sqlText/);
   });
 
   await t.test('parameters', async () => {

@@ -28,6 +28,8 @@ const SHIPPED = process.env['STATEFOLD_TEST_PROGRAMS'];
 /** The file to start for a program: the shipped one, or for a test that runs by itself the module `compiled`. */
 export const programOf = (compiled: string): string =>
   SHIPPED === undefined ? compiled : join(SHIPPED, basename(compiled));
+/** Of Node, as `npm start` and the image give them. */
+const SERVE_FLAGS = ['--max-semi-space-size=32'];
 export const API_KEY = 'a-key-that-the-tests-chose';
 export const ADMIN_KEY = 'an-admin-key-that-the-tests-chose';
 const START_MS = 60_000;
@@ -192,7 +194,7 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
   };
   const [command = process.execPath, ...args] = [
     ...(options.within ?? []),
-    ...[process.execPath, options.program ?? programOf(PROGRAM), 'serve'],
+    ...[process.execPath, ...SERVE_FLAGS, options.program ?? programOf(PROGRAM), 'serve'],
     ...(options.args ?? []),
   ];
   const child = spawn(command, args, {

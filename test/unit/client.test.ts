@@ -16,11 +16,13 @@ import {
   RefusedError,
   StatefoldClient,
   TimeoutError,
+  typeOf,
   UnexpectedAnswerError,
   UnreachableError,
   verifyWebhook,
   WebhookError,
 } from '../../packages/client/src/index.js';
+import { inferAggregateType } from '../../src/core/names.js';
 import { openapiDocument } from '../../src/http/openapi/document.js';
 import { ENTRIES } from '../../src/http/table.js';
 import { ROOT } from '../support/service.js';
@@ -146,6 +148,10 @@ test('a webhook is taken from who has the secret alone, at its time', async () =
   };
   const verified = await verifyWebhook<{ data: { sequence: number } }>(Buffer.from(body), headers, { secret });
   assert.deepEqual([verified.id, verified.payload.data.sequence], ['msg_1', 1]);
+  await assert.rejects(
+    verifyWebhook(body, headers, {} as { secret: string }),
+    /^TypeError: the option secret is missing/,
+  );
   await verifyWebhook(body, new Headers(headers), { secret: ['whsec_AAAA', secret] });
   const refused = (what: Promise<unknown>): Promise<void> => assert.rejects(what, WebhookError);
   await refused(verifyWebhook(`${body} `, headers, { secret }));
@@ -314,4 +320,36 @@ test('what a lost request deleted is not missed by the next one', async () => {
   const path = { id: 'e-1' };
   await client.request('deleteWebhookEndpoint', { path });
   await assert.rejects(client.request('deleteWebhookEndpoint', { path }), (error) => isRefused(error, 'NOT_FOUND'));
+});
+
+test('an aggregate’s type is inferred as the service infers it', () => {
+  const ids = [
+    'account-1',
+    'account_77',
+    'account:77',
+    'a_b-1',
+    'a/b',
+    '-1',
+    'ünder-1',
+    'plain',
+    '..-1',
+    '.-1',
+    'a.b-1',
+    '…',
+    `${'x'.repeat(129)}-1`,
+  ];
+  for (const id of ids) assert.equal(typeOf(id), inferAggregateType(id), id);
+});
+
+test('what no path of a URL can hold is not asked for: another thing would be', async () => {
+  const { client, sent } = scripted();
+  for (const key of ['.', '..']) {
+    await assert.rejects(client.state(key, { aggregateType: 'account' }), TypeError);
+    await assert.rejects(client.erase(key), TypeError);
+    await assert.rejects(client.request('skipKey', { path: { id: 'p', key }, body: {} }), TypeError);
+    await assert.rejects(async () => {
+      for await (const event of client.events(key)) assert.fail(event.eventId);
+    }, TypeError);
+  }
+  assert.deepEqual(sent, []);
 });

@@ -7,7 +7,7 @@ import { allPages } from '../pages-of';
 import { sameSources, type Base } from '../drafts';
 import { reducersOf, type Reducer } from '../reducers';
 import { useSession } from '../session';
-import { readFolder, type Kind, type Sources } from '../sources';
+import { fixturesIn, readFolder, type Kind, type Sources } from '../sources';
 import { storedCode } from '../stored-code';
 import { Confirm } from '../ui/dialogs';
 import { Empty, Failure, Loading, Page } from '../ui/parts';
@@ -30,7 +30,7 @@ const draftOf = ({ kind, id }: Pick<Opened, 'kind' | 'id'>): string => `${kind} 
 /** Code as files: written, compiled, tried on fixtures and on the stored history, and deployed. */
 export function CodePage(): JSX.Element {
   const session = useSession();
-  const { client, drafts } = session;
+  const { client, drafts, fixtures } = session;
   const [search, setSearch] = useSearchParams();
   const kind: Kind = search.get('kind') === 'reducers' ? 'reducers' : 'projections';
   const id = search.get('id') ?? undefined;
@@ -77,7 +77,12 @@ export function CodePage(): JSX.Element {
   useEffect(() => {
     if (stored.value === undefined) return;
     const written = drafts.get(draft);
-    open(written === undefined ? stored.value : { sources: written.sources, base: written.base ?? stored.value.base });
+    const { sources, base } = stored.value;
+    open(
+      written === undefined
+        ? { sources: { ...sources, ...fixtures.get(draft) }, base }
+        : { sources: written.sources, base: written.base ?? base },
+    );
   }, [stored.value]);
   const choose = (value: string): void => {
     made.current = undefined;
@@ -117,6 +122,8 @@ export function CodePage(): JSX.Element {
     const written = drafts.get(draftOf(from));
     const now = { kind: from.kind, id: of };
     drafts.delete(draftOf(from));
+    // The service keeps none: this may be the only copy.
+    fixtures.set(draftOf(now), fixturesIn(sent));
     if (written !== undefined && !(isCompiled && sameSources(written.sources, sent)))
       drafts.set(draftOf(now), { sources: written.sources, base });
     list.reload();

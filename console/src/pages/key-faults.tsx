@@ -81,6 +81,11 @@ export function KeyFaults({
       </div>
       {error !== undefined && <Failure error={error} />}
       <Outdated of={list} />
+      {list.items.some(({ key }) => key === '') && (
+        <p class="faint">
+          An event that stopped the code before it gave a key can’t be tried again: skip it, or rebuild the projection.
+        </p>
+      )}
       {told !== undefined && <p role="status">{told}</p>}
       <ul class="faults">
         {list.items.map((fault) => (
@@ -91,13 +96,16 @@ export function KeyFaults({
             {fault.message} <FaultAt of={fault} />
             {mayDeploy && (
               <>
-                <button
-                  type="button"
-                  disabled={isBusy}
-                  onClick={() => run('retry one', () => release('retryKeys', fault))}
-                >
-                  Retry
-                </button>
+                {/* Its event stopped the code before there was a key: nothing can be tried again for one. */}
+                {fault.key !== '' && (
+                  <button
+                    type="button"
+                    disabled={isBusy}
+                    onClick={() => run('retry one', () => release('retryKeys', fault))}
+                  >
+                    Retry
+                  </button>
+                )}
                 <button type="button" disabled={isBusy} onClick={() => setAsked({ what: 'skip', fault })}>
                   Skip the event
                 </button>

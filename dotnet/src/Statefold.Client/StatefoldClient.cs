@@ -140,18 +140,28 @@ public sealed class StatefoldClient : IDisposable
     /// <summary>What the bound reducer made of an aggregate; version 0 where it is not there.</summary>
     /// <typeparam name="T">The shape of the state.</typeparam>
     /// <param name="aggregateId">The aggregate.</param>
-    /// <param name="aggregateType">The text before the first <c>-</c> of the id unless given.</param>
+    /// <param name="aggregateType">The text before the first <c>-</c>, <c>_</c>, <c>:</c> or <c>/</c> of the id unless given, where that is a name; else <c>default</c>.</param>
     /// <param name="cancellation">Ends it.</param>
     /// <exception cref="StatefoldException"><c>NO_REDUCER_BOUND</c>, for instance.</exception>
     public async Task<AggregateState<T>> ReadStateAsync<T>(
         string aggregateId, string? aggregateType = null, CancellationToken cancellation = default)
     {
         ArgumentException.ThrowIfNullOrEmpty(aggregateId);
-        var type = Uri.EscapeDataString(aggregateType ?? aggregateId.Split('-', 2)[0]);
+        var type = Uri.EscapeDataString(aggregateType ?? TypeOf(aggregateId));
         var found = await FindAsync($"/aggregate-types/{type}/{Uri.EscapeDataString(aggregateId)}/state", cancellation).ConfigureAwait(false);
         return found is { } state
             ? new AggregateState<T>(state.GetProperty("version").GetInt64(), JsonText.As<T>(state.GetProperty("state"), Json))
             : new AggregateState<T>(0, default);
+    }
+
+    /// <summary>The type that the service gives an aggregate whose appends name none.</summary>
+    private static string TypeOf(string aggregateId)
+    {
+        var end = aggregateId.IndexOfAny(['-', '_', ':', '/']);
+        var prefix = end > 0 ? aggregateId[..end] : "";
+        var isName = prefix.Length is > 0 and <= 128 && prefix is not ("." or "..")
+            && prefix.All(one => char.IsAsciiLetterOrDigit(one) || one == '.');
+        return isName ? prefix : "default";
     }
 
     /// <summary>All states of a projection, page by page as they are asked for, ascending by key.</summary>

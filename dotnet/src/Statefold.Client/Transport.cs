@@ -19,7 +19,19 @@ internal sealed class Transport(StatefoldClientOptions options, HttpClient http)
     public Task<Received> PostAsync(string path, byte[] body, string idempotencyKey, CancellationToken cancellation) =>
         SendAsync(HttpMethod.Post, path, body, idempotencyKey, null, cancellation);
 
-    public Uri UriOf(string path) => new(options.Url.AbsoluteUri.TrimEnd('/') + path);
+    public Uri UriOf(string path)
+    {
+        // However they are encoded, a URL takes them out, and something else would be asked for.
+        foreach (var segment in path.Split('?', 2)[0].Split('/'))
+        {
+            if (segment is "." or "..")
+            {
+                throw new ArgumentException($"{path} has the id {segment} in it, which no path of a URL can hold", nameof(path));
+            }
+        }
+
+        return new(options.Url.AbsoluteUri.TrimEnd('/') + path);
+    }
 
     private async Task<Received> SendAsync(
         HttpMethod method, string path, byte[]? body, string? idempotencyKey, TimeSpan? timeout, CancellationToken cancellation)

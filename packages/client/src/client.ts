@@ -159,9 +159,14 @@ export class StatefoldClient implements Requests {
    * Rows of one statement of ClickHouse's SQL over the tenant's own events and states. 64-bit integers are numbers, rounded past 2^53 unless
    * `parseJson` keeps them. All rows are in memory; `sqlText` gives the text of any format.
    * @throws RefusedError SQL_REFUSED with ClickHouse's message, whose `problem.clickhouseCode` is its code
+   * @throws TypeError where the statement ends with a FORMAT of its own
    */
   async sql<Row = Readonly<Record<string, unknown>>>(query: string, options: SqlOptions = {}): Promise<Row[]> {
-    const { text } = await this.sqlText(query, 'JSONEachRow', options);
+    const { text, format } = await this.sqlText(query, 'JSONEachRow', options);
+    if (format !== 'JSONEachRow')
+      throw new TypeError(
+        `the statement ends with FORMAT ${format}, and rows are wanted: leave that out, or use sqlText`,
+      );
     return text
       .split('\n')
       .filter((line) => line !== '')
@@ -315,8 +320,12 @@ export class StatefoldClient implements Requests {
 
 const EVENTS_PAGE = 1_000;
 
-/** The aggregate type that the service infers from an id. */
-export const typeOf = (aggregateId: string): string => aggregateId.split('-', 1)[0] ?? aggregateId;
+/** The aggregate type that the service infers from an id: the text before the first `-`, `_`, `:` or `/` where that is a name, else `default`. */
+export function typeOf(aggregateId: string): string {
+  const end = aggregateId.search(/[-_:/]/);
+  const prefix = end > 0 ? aggregateId.slice(0, end) : '';
+  return /^(?!\.{1,2}$)[A-Za-z0-9_.-]{1,128}$/.test(prefix) ? prefix : 'default';
+}
 
 function pathOf(path: string, parameters: Readonly<Record<string, string>> = {}): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {

@@ -112,6 +112,7 @@ export class Transport {
 
   /** The answer of success. @throws ClientError; the reason of the signal */
   async send(sent: Sent): Promise<Received> {
+    refuseDotSegments(sent.path);
     const { attempts, firstDelayMs: first, mostDelayMs: most } = this.#retry;
     let hasLines = false;
     const { onLine } = sent;
@@ -262,4 +263,11 @@ function parsed(text: string, parse: (text: string) => unknown = JSON.parse): un
   } catch {
     return undefined;
   }
+}
+
+/** However they are encoded, a URL takes them out, and something else would be asked for. @throws TypeError */
+function refuseDotSegments(path: string): void {
+  const [, segment] = /\/(\.{1,2})(?=[/?]|$)/.exec(path.split('?', 1)[0] ?? '') ?? [];
+  if (segment !== undefined)
+    throw new TypeError(`${path} has the id ${segment} in it, which no path of a URL can hold: it can't be asked for`);
 }

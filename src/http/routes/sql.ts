@@ -13,6 +13,13 @@ import { route } from './dependencies.js';
 
 const MAX_QUERY = 256 * 1024;
 const MAX_PARAMETER = 64 * 1024;
+/** What was read of a longer one is another number. */
+const exactNumber = z
+  .number()
+  .refine(
+    (value) => !Number.isInteger(value) || Number.isSafeInteger(value),
+    'is past 2^53, where numbers are rounded: send it as a string',
+  );
 const DEFAULT_FORMAT = 'JSON';
 const USUAL_WAIT_SECONDS = 5;
 /** For rows of a former tenant of that id to be removed. */
@@ -35,7 +42,7 @@ const SqlQuery = z.strictObject({
   parameters: z
     .record(
       z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be named by letters, digits and _'),
-      z.union([z.string().max(MAX_PARAMETER), z.number(), z.boolean()]),
+      z.union([z.string().max(MAX_PARAMETER), exactNumber, z.boolean()]),
     )
     .optional()
     .describe('Values of the placeholders {name:Type} of the statement.'),
