@@ -3,6 +3,7 @@ import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { runSlices, SliceMeter, StorePace, type SliceBounds, type SlicedJob } from '../jobs/sliced-job.js';
 import { changeOfRow } from './projection-fold.js';
 import { sameRow, storeChange, unitsOf } from './projection-unit.js';
+import type { ToldOfSwap } from './told-of-swap.js';
 import type {
   KeyState,
   LivePast,
@@ -129,21 +130,23 @@ abstract class Swap implements SlicedJob<SwapCursor> {
  * told is dropped, so that it makes no difference whether a revision was folded from the start, or from states of it that were kept.
  *
  * A slice that is done again numbers its changes as before: what it has told by then changes neither which rows are old nor how
- * they differ.
+ * they differ. What is erased between does, for who builds without it: then keys that were told are known by their names.
  */
 export class TellingSwap extends Swap {
   protected readonly from = 'code';
   protected readonly phases = [this.#old(), this.#new()];
   readonly #tell: (values: readonly ChangeValue[]) => Promise<void>;
+  readonly #toldBefore: ToldOfSwap | undefined;
   #values: ChangeValue[] = [];
   /** Of each slice that is not saved yet, in their order: whether its changes are acknowledged, and its cursor, once it is known. */
   readonly #slices: { told: boolean; cursor?: SwapCursor }[] = [];
   #awaiting: (() => void) | undefined;
 
-  /** `tell` resolves when the changes are acknowledged and their states in the store. */
-  constructor(plan: SwapPlan, tell: (values: readonly ChangeValue[]) => Promise<void>) {
+  /** `tell` resolves when the changes are acknowledged and their states in the store. What was `toldBefore` is its owner's to store. */
+  constructor(plan: SwapPlan, tell: (values: readonly ChangeValue[]) => Promise<void>, toldBefore?: ToldOfSwap) {
     super(plan);
     this.#tell = tell;
+    this.#toldBefore = toldBefore;
   }
 
   protected begin(): void {
@@ -190,10 +193,13 @@ export class TellingSwap extends Swap {
   #push(key: string, className: string, row: KeyState, gone: boolean): void {
     const { swap, offset } = this.plan;
     const { projectionId, revision, cause } = swap;
+    const place = { projectionId, revision, className, key };
+    const index = this.told++;
+    if (this.#toldBefore?.has(place) === true) return;
     this.#values.push(
       changeOfRow(
-        { projectionId, revision, className, key },
-        [offset, this.told++],
+        place,
+        [offset, this.#toldBefore?.nextIndex() ?? index],
         cause,
         gone ? { ...row, state: null, fault: undefined } : row,
       ),

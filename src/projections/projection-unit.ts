@@ -150,5 +150,5 @@ export interface PendingState {
 
 export const stateName = (unit: RevisionUnit, key: string): string => `${unit.id}\u0000${key}\u0000${unit.className}`;
 export const pendingState = (state: State, faulted: boolean): PendingState => ({ state, faulted });
-export const nameOf = ({ projectionId, revision, key, className }: NamedState): string =>
+export const nameOf = ({ projectionId, revision, key, className }: Omit<NamedState, 'state'>): string =>
   `${revisionUnit(projectionId, revision)}\u0000${key}\u0000${className}`;

@@ -41,6 +41,7 @@ import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { ProjectionReads } from './projection-reads.js';
 import { withRecorded } from './recorded-inputs.js';
 import type { PartitionTables } from '../store/partition-tables.js';
+import { ToldOfSwap } from './told-of-swap.js';
 
 export interface ProjectorOptions {
   /** Told when a revision went live. */
@@ -560,7 +561,11 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     };
     const made = isTold
       ? new FollowingSwap(plan, (past) => changes.recordedPast(offset, past))
-      : new TellingSwap(plan, (values) => this.#writeSwap(values));
+      : new TellingSwap(
+          plan,
+          (values) => this.#writeSwap(values),
+          await ToldOfSwap.of(projectionId, offset, changes, tables),
+        );
     const changed = await made.run();
     this.#storeTold(projectionId, offset);
     const kept =

@@ -8,6 +8,7 @@ import type { Action, SimProcess } from './scheduler.js';
 import { mutant } from './mutant.js';
 import { Erasures } from '../../src/aggregates/erasures.js';
 import { PartitionReader } from '../../src/log/journal/partition-reader.js';
+import { ToldOfSwap } from '../../src/projections/told-of-swap.js';
 import { truthOf } from './truth.js';
 import {
   CHANGES,
@@ -195,15 +196,43 @@ function lagging(world: World, process: SimProcess, topic: string, end: number):
 
 /** The machine crashes when it has told some more changes; what it was about to write never arrives. */
 async function crashAfterPart(world: World, i: number): Promise<void> {
+  await part(world);
+  crashUnheard(world, i);
+}
+
+const changesLand = ({ label }: Action): boolean => label.includes('to changes land');
+
+/** Some more changes are told, and no others land. */
+async function part(world: World): Promise<void> {
   const told = (): number => truthOf(world.log).changes.length;
   const before = told();
-  const lands = ({ label }: Action): boolean => label.includes('to changes land');
-  await drain(world, (action) => told() === before || !lands(action));
+  await drain(world, (action) => told() === before || !changesLand(action));
   assert.ok(told() > before);
+}
+
+/** The machine crashes, and no change of its process lands any more. */
+function crashUnheard(world: World, i: number): void {
   world.crash(machine(world, i));
   const late: Action[] = [];
-  world.scheduler.has((action) => (lands(action) && late.push(action), false));
+  world.scheduler.has((action) => (changesLand(action) && late.push(action), false));
   for (const action of late) world.scheduler.cancel(action);
+}
+
+/** Of a swap the first owner tells one key, an aggregate is erased, and an owner that builds without it goes on. Gives the keys that are told. */
+async function erasedAmidSwap(world: World): Promise<string> {
+  const owner = await up(world, 0);
+  await append(world, owner, { aggregateId: 'acc-1', keys: ['a'] });
+  await append(world, owner, { keys: ['b', 'c', 'd'] });
+  world.deployed.set('p', p(1));
+  post(world, owner.process, 'a deployment', () => owner.task.deploy(p(1)));
+  await part(world);
+  erase(world, owner, 'acc-1');
+  await drain(world, (action) => !changesLand(action));
+  crashUnheard(world, 0);
+  await up(world, 1);
+  return truthOf(world.log)
+    .changes.map(({ value }) => value.key)
+    .join();
 }
 
 /** More than two owners have under way at one time. */
@@ -779,6 +808,27 @@ describe('cases of the model', () => {
     for (const input of new Set(inputs))
       assert.equal(produces.filter((produce) => produce.includes(input)).length, 1, `input ${input}`);
   });
+
+  const ERASED_AMID_SWAP = { aggregates: 2, erasures: 1, changesPerProduce: 1 };
+  named(
+    '11, 12: a swap in the middle of which an aggregate is erased tells each other key, once',
+    ERASED_AMID_SWAP,
+    async (world) => assert.equal(await erasedAmidSwap(world), 'a,b,c,d'),
+  );
+  mutant(
+    'a swap that goes on by number behind what was told before an erasure',
+    async (seed) => {
+      let told: string | undefined;
+      await simulate(
+        { ...calm(seed), clients: 0, machines: 2, deploys: [], ...ERASED_AMID_SWAP },
+        async (world) => void (told = await erasedAmidSwap(world)),
+      );
+      return told === 'a,b,c,d' ? 0 : 1;
+    },
+    ToldOfSwap,
+    'of',
+    () => () => Promise.resolve(undefined),
+  );
 
   const HALF_ERASED = { aggregates: 3, erasures: 1 };
   named('an owner that ends between two redactions leaves all of the others’ events', HALF_ERASED, async (world) =>

@@ -566,7 +566,7 @@ export class World {
   /** A reader of states comes by, mostly while a swap is under way: what it sees is what was told up to one place, never a part of a swap. */
   #look(): void {
     // What a process was stopped on need not come again, and is then told late.
-    if (this.options.stops > 0 || this.options.erasures > 0) return;
+    if (this.options.stops > 0) return;
     for (const { running } of this.machines) {
       if (running?.open !== true || running.standby || running.task.status !== 'RUNNING') continue;
       const { task } = running;
