@@ -1,7 +1,7 @@
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import { READ_BYTES } from '../core/reads.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
-import type { Log, LogRecord, NewRecord } from '../log/log.js';
+import { AppendTooLargeError, type Log, type LogRecord, type NewRecord } from '../log/log.js';
 import { CHUNK_BYTES, decodeChunk, splitChunks } from './artefact-chunk.js';
 import type { ArtefactPart, ArtefactStore } from './catalog.js';
 
@@ -50,7 +50,10 @@ export class LogArtefactStore implements ArtefactStore {
     return new LogArtefactStore(options);
   }
 
-  /** @throws StatefoldError UNAVAILABLE when the log takes it not, or perhaps: the same put may be repeated */
+  /**
+   * @throws StatefoldError UNAVAILABLE when the log takes it not, or perhaps: the same put may be repeated; PAYLOAD_TOO_LARGE when the log
+   * takes no record of that size
+   */
   async put(artefactId: string, part: Part, bytes: Buffer): Promise<void> {
     const chunks = splitChunks(bytes).map((value, n) => ({ key: Buffer.from(`${artefactId}/${part}/${n}`), value }));
     for (let n = 0; n < chunks.length; n += CHUNKS_PER_APPEND)
@@ -94,6 +97,7 @@ export class LogArtefactStore implements ArtefactStore {
       const { baseOffset } = await this.#log.append(PARTITION, records);
       records.forEach(({ key, value }, i) => this.#index(key, value, baseOffset + i));
     } catch (cause) {
+      if (cause instanceof AppendTooLargeError) throw new StatefoldError('PAYLOAD_TOO_LARGE', cause.message, { cause });
       throw new StatefoldError('UNAVAILABLE', 'the log takes no writes now; send the request again', { cause });
     }
   }

@@ -69,6 +69,11 @@ const REFUSALS: ReadonlySet<number> = new Set([
 
 export const isRefusal = (code: number): boolean => REFUSALS.has(code);
 
+/** Of those: the broker takes less at once. */
+export const isTooLarge = (error: unknown): boolean =>
+  error instanceof KafkaCodeError &&
+  (error.code === CODE.MESSAGE_TOO_LARGE || error.code === CODE.RECORD_LIST_TOO_LARGE);
+
 /** Gone once the metadata are fresh, or a moment later. */
 const MOVED: ReadonlySet<number> = new Set([
   CODE.UNKNOWN_TOPIC_OR_PARTITION,

@@ -74,8 +74,11 @@ export class AppendRefusedError extends Error {
   override readonly name = 'AppendRefusedError';
 }
 
-export const tooLarge = (records: number, bytes: number, most: number): AppendRefusedError =>
-  new AppendRefusedError(`${records} records have ${bytes} bytes together; the log takes ${most} at once`);
+/** It is refused again, however often it is tried: only less at once is taken. */
+export class AppendTooLargeError extends AppendRefusedError {}
+
+export const tooLarge = (records: number, bytes: number, most: number): AppendTooLargeError =>
+  new AppendTooLargeError(`${records} records have ${bytes} bytes together; the log takes ${most} at once`);
 
 /** The produce failed and may yet be in the log: the caller must end its epoch before it decides again. */
 export class AppendIndefiniteError extends Error {

@@ -267,6 +267,17 @@ test('artefacts come back whole after a restart, are found by another process, a
   assert.ok((await fresh.get('artefact-4', 'assembly'))?.equals(cases[4]?.content.subarray(1) ?? Buffer.alloc(0)));
 });
 
+test('an artefact of which the log takes no record is refused for good, and says why', async (t) => {
+  const log = openLog(t);
+  const store = await LogArtefactStore.open({ log });
+  Object.defineProperty(log, 'maxAppendBytes', { value: 3_000 });
+  await assert.rejects(store.put('large', 'sources', Buffer.alloc(4_000)), (error: StatefoldError) => {
+    assert.match(error.message, /the log takes 3000 at once/);
+    return error.code === 'PAYLOAD_TOO_LARGE' && !error.retryable;
+  });
+  await store.put('small', 'sources', Buffer.alloc(2_000));
+});
+
 test('an artefact that was not written to its end, or is damaged, is never handed out', async (t) => {
   const log = openLog(t);
   const partition = { topic: ARTEFACTS_TOPIC, partition: 0 };

@@ -2,6 +2,7 @@ import {
   appendBytes,
   AppendIndefiniteError,
   AppendRefusedError,
+  AppendTooLargeError,
   tooLarge,
   type NewRecord,
   type PartitionRef,
@@ -10,7 +11,7 @@ import type { Broker } from '../../kafka/broker.js';
 import type { BrokerConnection } from '../../kafka/broker-connection.js';
 import { produceCall, type Produced } from '../../kafka/calls.js';
 import type { Cluster } from '../../kafka/cluster.js';
-import { isMove, isRefusal, KafkaCodeError, UnsentError } from '../../kafka/kafka-error.js';
+import { isMove, isRefusal, isTooLarge, KafkaCodeError, UnsentError } from '../../kafka/kafka-error.js';
 import { encodeRecordBatch } from './record-batch.js';
 
 export interface AppenderOptions {
@@ -166,7 +167,8 @@ export class Appender {
 
   #refuse(produce: Produce, cause: unknown): void {
     if (cause instanceof UnsentError) this.#cluster.invalidate(produce.topic);
-    produce.reject(new AppendRefusedError(`not appended: ${(cause as Error).message}`, { cause }));
+    const Refused = isTooLarge(cause) ? AppendTooLargeError : AppendRefusedError;
+    produce.reject(new Refused(`not appended: ${(cause as Error).message}`, { cause }));
     this.#next(produce);
   }
 
