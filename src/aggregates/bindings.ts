@@ -9,8 +9,10 @@ export interface BoundReducer extends ReducerLine {
 /** Which reducer folds the aggregates of a type. */
 export class Bindings {
   readonly #reducers = new Map<string, BoundReducer>();
+  #revision = 0;
 
   bind(reducer: BoundReducer): void {
+    this.#revision += reducer.generation - (this.of(reducer.aggregateType)?.generation ?? 0);
     this.#reducers.set(reducer.aggregateType, reducer);
   }
 
@@ -20,8 +22,6 @@ export class Bindings {
 
   /** Grows with each binding of a type. */
   get revision(): number {
-    let revision = 0;
-    for (const { generation } of this.#reducers.values()) revision += generation;
-    return revision;
+    return this.#revision;
   }
 }

@@ -13,6 +13,7 @@ const TENANT_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
 const MAX_NAME = 256;
 const MAX_PARTITIONS = 256;
 const INCARNATION_BYTES = 4;
+const REMOVED_AT_ONCE = 500;
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
 
 export interface CreateTenantOptions {
@@ -198,7 +199,7 @@ async function removeArtefacts(catalog: Catalog, tenantId: string): Promise<void
   const artefacts = [...catalog.list('reducer', tenantId), ...catalog.list('projection', tenantId)].map(
     ({ value }) => value.artefactId,
   );
-  await Promise.all(artefacts.map((artefactId) => catalog.artefacts.delete(artefactId)));
+  await removedInTurn(artefacts, (artefactId) => catalog.artefacts.delete(artefactId));
 }
 
 /**
@@ -227,7 +228,13 @@ function requireNoAccounts(catalog: Catalog, tenantId: string): void {
 }
 
 async function removeAll(catalog: Catalog, kind: EntityKind, tenantId: string): Promise<void> {
-  await Promise.all(catalog.list(kind, tenantId).map(({ id }) => catalog.remove(kind, id)));
+  await removedInTurn(catalog.list(kind, tenantId), ({ id }) => catalog.remove(kind, id));
+}
+
+/** So many wait for the log at once: whatever else is written has its turn between them. */
+async function removedInTurn<T>(all: readonly T[], remove: (one: T) => Promise<void>): Promise<void> {
+  for (let at = 0; at < all.length; at += REMOVED_AT_ONCE)
+    await Promise.all(all.slice(at, at + REMOVED_AT_ONCE).map(remove));
 }
 
 /** What the start of the service says about the tenant `default`. */

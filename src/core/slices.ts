@@ -18,7 +18,7 @@ export async function inSlices<T>(work: Sliced<T>): Promise<T> {
 const MAPPED = 2000;
 
 /** The items, each as `to` makes it. */
-export function* mapped<A, B>(items: readonly A[], to: (item: A) => B): Sliced<B[]> {
+export function* mapped<A, B>(items: Iterable<A>, to: (item: A) => B): Sliced<B[]> {
   const made: B[] = [];
   for (const item of items) {
     made.push(to(item));

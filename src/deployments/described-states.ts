@@ -3,6 +3,7 @@ import type { CodeHost } from '../code-host/code-host.js';
 import type { StateSchema, StateTypes } from '../code-host/state-types.js';
 import type { Projections } from '../projections/projections.js';
 import { firstOf, jsonBytes, LIST_BYTES } from '../core/reads.js';
+import { nextTurn } from '../core/slices.js';
 import { revisionsOf, targetOf } from './revisions.js';
 import type { SourceFile } from './source-file.js';
 
@@ -42,6 +43,7 @@ const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
 const REFERENCE = '#/$defs/';
 /** Of places: the states of reducers come before those of projections. */
 const REDUCERS = 'a';
+const UNITS_PER_LOOK = 2000;
 
 /** Describes the states of a tenant's reducers that are bound, and of its projections that are live. */
 export async function describeStates(
@@ -70,16 +72,25 @@ export interface KnownState extends Omit<DescribedState, 'schema'> {
   readonly schema: () => Promise<StateSchema>;
 }
 
-/** All of them, at the cost of a look into the catalog. */
-export const knownStates = (
+/** All of them, at the cost of looks into the catalog, between which others have their turn. */
+export async function knownStates(
   catalog: Catalog,
   tenantId: string,
   projections: Pick<Projections, 'life'>,
-): readonly KnownState[] =>
-  Array.from(unitsPast(catalog, tenantId, projections, ''), ({ place: _place, artefactId, ...unit }) => ({
-    ...unit,
-    schema: async () => schemaOf((await keptTypes(catalog, artefactId)) ?? UNKNOWN, unit.className),
-  }));
+): Promise<readonly KnownState[]> {
+  const states: KnownState[] = [];
+  for (let after = ''; ; await nextTurn()) {
+    const units: readonly Unit[] = [...firstOf(unitsPast(catalog, tenantId, projections, after), UNITS_PER_LOOK)];
+    for (const { place: _place, artefactId, ...unit } of units)
+      states.push({
+        ...unit,
+        schema: async () => schemaOf((await keptTypes(catalog, artefactId)) ?? UNKNOWN, unit.className),
+      });
+    const last = units.at(-1);
+    if (last === undefined || units.length < UNITS_PER_LOOK) return states;
+    after = last.place;
+  }
+}
 
 /** Those behind the place, ascending. */
 function* unitsPast(
@@ -97,7 +108,10 @@ function* unitsPast(
         yield { place: `${REDUCERS}/${aggregateType}`, kind: 'reducer', className, aggregateType, artefactId };
     }
   }
-  for (const { value } of catalog.list('projection', tenantId)) {
+  const from = kind <= REDUCERS ? '' : name;
+  const here = catalog.get('projection', from);
+  const ofTenant = here?.value.tenantId === tenantId ? [here] : [];
+  for (const { value } of chained(ofTenant, catalog.past('projection', tenantId, from))) {
     const { projectionId } = value;
     const revision = projections.life(projectionId).live?.revision ?? targetOf(value)?.revision;
     const { artefactId, discovered = [] } = revisionsOf(value).find((one) => one.revision === revision) ?? {};
@@ -107,6 +121,10 @@ function* unitsPast(
       if (place > after) yield { place, kind: 'projection', className, projectionId, artefactId };
     }
   }
+}
+
+function* chained<T>(...parts: readonly Iterable<T>[]): Generator<T> {
+  for (const part of parts) yield* part;
 }
 
 const UNKNOWN: StateTypes = { states: {}, $defs: {} };

@@ -3,8 +3,11 @@ import { StatefoldError } from '../core/errors.js';
 import type { BoundReducer } from '../aggregates/bindings.js';
 import type { TenantDefinitions } from '../tenancy/task-options.js';
 import type { TenantTask } from '../tenancy/tenant-task.js';
+import { inSlices, overSlices, type Sliced } from '../core/slices.js';
 import { isHalted } from './artefact-health.js';
 import { targetOf } from './revisions.js';
+
+const BINDINGS_PER_SLICE = 10_000;
 
 /** A tenant's code as its task needs it, read from the catalog. */
 export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDefinitions {
@@ -47,11 +50,29 @@ function boundReducer(
   };
 }
 
-const boundTo = (catalog: Catalog, { tenantId, unitId }: ArtefactEntity): BoundReducer[] =>
-  catalog
-    .list('binding', tenantId)
-    .flatMap(({ value }) => boundReducer(catalog, value) ?? [])
-    .filter(({ artefactId }) => artefactId === unitId);
+/** Ids of the bindings to the reducer, whose id is that of its artefact. */
+function* boundTo(catalog: Catalog, { tenantId, unitId }: ArtefactEntity): Sliced<string[]> {
+  const ids: string[] = [];
+  for (const [i, { id, value }] of catalog.list('binding', tenantId).entries()) {
+    if (value.reducerId === unitId) ids.push(id);
+    if (i % BINDINGS_PER_SLICE === BINDINGS_PER_SLICE - 1) yield;
+  }
+  return ids;
+}
+
+/** The reducer was revived: what it is bound to is bound again, as it stands when its turn comes. */
+async function bindAgain(
+  catalog: Catalog,
+  artefact: ArtefactEntity,
+  bind: (reducer: BoundReducer) => void,
+): Promise<void> {
+  const ids = await inSlices(boundTo(catalog, artefact));
+  await overSlices('reducers', ids, (id) => {
+    const binding = catalog.get('binding', id)?.value;
+    const reducer = binding?.reducerId === artefact.unitId ? boundReducer(catalog, binding) : undefined;
+    if (reducer !== undefined) bind(reducer);
+  });
+}
 
 /** Tells active tasks of bindings and projections as the catalog takes them. `open` activates a tenant that has work now. */
 export function followCatalog(
@@ -70,7 +91,7 @@ export function followCatalog(
     } else if (change.kind === 'artefact') {
       const { value: now, previous: before } = change;
       if (now !== undefined && now.revivals !== before?.revivals)
-        for (const reducer of boundTo(catalog, now)) tenants.bind(now.tenantId, reducer);
+        void bindAgain(catalog, now, (reducer) => tenants.bind(now.tenantId, reducer));
     } else if (change.kind === 'projection') {
       const projection = change.value ?? change.previous;
       if (projection === undefined) return;

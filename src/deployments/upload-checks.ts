@@ -1,8 +1,9 @@
-import type { Catalog, ProjectionEntity } from '../catalog/catalog.js';
+import type { Catalog, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
 import type { CodeHost, Diagnostic, Discovered } from '../code-host/code-host.js';
 import type { SourceFile } from './source-file.js';
 import { targetOf } from './revisions.js';
 import { StatefoldError } from '../core/errors.js';
+import { inSlices, type Sliced } from '../core/slices.js';
 import { within } from '../core/within.js';
 
 interface NotCompiled {
@@ -25,6 +26,7 @@ export type ProjectionCheck = NotCompiled | (Compiled & { readonly sameAs: numbe
 /** Of the reducers that nothing is bound to, so many of the newest ones are looked at: their sources are read from the log. */
 const LATEST = 10;
 const RETRY_AFTER_SECONDS = 1;
+const ENTITIES_PER_SLICE = 10_000;
 
 export interface UploadChecksOptions {
   readonly catalog: Catalog;
@@ -52,16 +54,8 @@ export class UploadChecks {
   async #reducerOf(tenantId: string, sources: readonly SourceFile[]): Promise<string | undefined> {
     const { catalog } = this.#options;
     const text = inOrder(sources);
-    const bound = new Set(catalog.list('binding', tenantId).map(({ value }) => value.reducerId));
-    // Ids are in the order of the uploads.
-    const newest = catalog
-      .list('reducer', tenantId)
-      .filter(({ value }) => value.status === 'compiled' && value.deletedAt === undefined)
-      .reverse();
-    const others = newest.filter(({ id }) => !bound.has(id)).slice(0, LATEST);
-    for (const { id, value } of [...newest.filter((one) => bound.has(one.id)), ...others]) {
-      if (await this.#are(value.artefactId, text)) return id;
-    }
+    for (const { reducerId, artefactId } of await inSlices(comparable(catalog, tenantId)))
+      if (await this.#are(artefactId, text)) return reducerId;
     return undefined;
   }
 
@@ -111,6 +105,25 @@ export class UploadChecks {
       });
     return outcome.value;
   }
+}
+
+/** Compiled reducers, the newest first: those that are bound, and behind them the last ones of the others. */
+function* comparable(catalog: Catalog, tenantId: string): Sliced<readonly ReducerEntity[]> {
+  const boundIds = new Set<string>();
+  for (const [i, { value }] of catalog.list('binding', tenantId).entries()) {
+    boundIds.add(value.reducerId);
+    if (i % ENTITIES_PER_SLICE === 0) yield;
+  }
+  const bound: ReducerEntity[] = [];
+  const others: ReducerEntity[] = [];
+  // Ids are in the order of the uploads.
+  for (const [i, { id, value }] of catalog.list('reducer', tenantId).toReversed().entries()) {
+    if (i % ENTITIES_PER_SLICE === 0) yield;
+    if (value.status !== 'compiled' || value.deletedAt !== undefined) continue;
+    if (boundIds.has(id)) bound.push(value);
+    else if (others.length < LATEST) others.push(value);
+  }
+  return [...bound, ...others];
 }
 
 /** Files of an upload have no order. */

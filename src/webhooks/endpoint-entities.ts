@@ -40,16 +40,18 @@ export function endpointIdsOf(
   return [...new Set([firstEndpointId(projectionId), ...ids])];
 }
 
-/** All endpoints of one tenant, or of all, of whatever release; ascending by id. */
-export function allEndpoints(catalog: Pick<Catalog, 'get' | 'list'>, tenantId?: string): readonly EndpointEntity[] {
-  const ids = new Set([
-    ...catalog.list('endpoint', tenantId).map(({ id }) => id),
-    ...catalog
-      .list('projection', tenantId)
-      .flatMap(({ id, value }) => (value.webhook === undefined ? [] : [firstEndpointId(id)])),
-  ]);
-  return [...ids].sort().flatMap((id) => endpointOf(catalog, id) ?? []);
+/** Ids of all endpoints of one tenant, or of all, of whatever release; each once. They may be gone through over many turns. */
+export function* endpointIds(catalog: Pick<Catalog, 'get' | 'list'>, tenantId: string | undefined): Generator<string> {
+  for (const { id } of catalog.list('endpoint', tenantId)) yield id;
+  for (const { id, value } of catalog.list('projection', tenantId)) {
+    const first = firstEndpointId(id);
+    if (value.webhook !== undefined && catalog.get('endpoint', first) === undefined) yield first;
+  }
 }
+
+/** All endpoints of the tenant, of whatever release; ascending by id. */
+export const allEndpoints = (catalog: Pick<Catalog, 'get' | 'list'>, tenantId: string): readonly EndpointEntity[] =>
+  [...endpointIds(catalog, tenantId)].sort().flatMap((id) => endpointOf(catalog, id) ?? []);
 
 /** It has a URL: without one it is the secret of a projection, and no endpoint yet. */
 export type EndpointWithUrl = EndpointEntity & { readonly url: string };

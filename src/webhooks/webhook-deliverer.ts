@@ -6,6 +6,7 @@ import { backOff, type BackOff } from '../core/back-off.js';
 import { UNBOUNDED, type MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
 import { isoTimestamp } from '../core/event.js';
+import { inSlices, mapped } from '../core/slices.js';
 import type { Logger } from '../core/logger.js';
 import type { FeedHub } from '../feed/hub.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
@@ -14,7 +15,7 @@ import type { CursorStore, DeadLetter } from './cursor-store.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import type { ResolveHost } from './address-guard.js';
 import {
-  allEndpoints,
+  endpointIds,
   endpointIdsOf,
   endpointOf,
   hasUrl,
@@ -180,17 +181,25 @@ export class WebhookDeliverer {
   /** The tenants that this process serves may be others now, or one is suspended, or no more: ends what is another's, and goes on with what came to it. */
   async reassign(): Promise<void> {
     for (const endpoint of [...this.#endpoints.values()]) if (!this.#serves(endpoint.tenantId)) this.#stop(endpoint);
-    const next = allEndpoints(this.options.catalog)
-      .filter((endpoint) => isActive(endpoint) && this.#serves(endpoint.tenantId))
-      .values();
+    const { catalog } = this.options;
+    const served = await inSlices(
+      mapped(endpointIds(catalog, undefined), (id) => (this.#servedNow(id) === undefined ? [] : [id])),
+    );
+    const next = served.flat().values();
     const open = async (): Promise<void> => {
-      for (const { endpointId } of next) {
+      for (const id of next) {
         // As it is now: while those before it began, its tenant may have gone to another process, or it may have been paused.
-        const endpoint = endpointOf(this.options.catalog, endpointId);
-        if (isActive(endpoint) && this.#serves(endpoint.tenantId)) await this.#begin(endpoint);
+        const endpoint = this.#servedNow(id);
+        if (endpoint !== undefined) await this.#begin(endpoint);
       }
     };
     await Promise.all(Array.from({ length: OPEN_AT_ONCE }, open));
+  }
+
+  /** In operation, and this process's. */
+  #servedNow(endpointId: string): EndpointWithUrl | undefined {
+    const endpoint = endpointOf(this.options.catalog, endpointId);
+    return isActive(endpoint) && this.#serves(endpoint.tenantId) ? endpoint : undefined;
   }
 
   #serves(tenantId: string): boolean {

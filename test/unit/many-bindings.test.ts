@@ -1,0 +1,87 @@
+// What is done for each of a tenant's bindings is done in pieces.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Bindings } from '../../src/aggregates/bindings.js';
+import { deleteTenant, createTenant } from '../../src/catalog/tenants.js';
+import { nextTurn } from '../../src/core/slices.js';
+import { knownStates } from '../../src/deployments/described-states.js';
+import { followCatalog } from '../../src/deployments/tenant-definitions.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import { openCatalog } from '../support/ground.js';
+
+const TENANT = 't';
+const REDUCER = 'r1';
+const TYPES = 15_000;
+
+test('a tenant with very many bindings', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'statefold-bindings-'));
+  t.after(() => rmSync(path, { recursive: true }));
+  const log = new LmdbLog({ path });
+  t.after(() => log.close());
+  const catalog = await openCatalog(t, log, 'owner');
+  await createTenant(catalog, { tenantId: TENANT });
+  const at = '2026-01-01T00:00:00.000Z';
+  const reducer = { tenantId: TENANT, reducerId: REDUCER, artefactId: REDUCER, status: 'compiled' as const };
+  await catalog.put('reducer', REDUCER, 0, { ...reducer, createdAt: at });
+  await Promise.all(
+    Array.from({ length: TYPES }, (_, i) =>
+      catalog.put('binding', `${TENANT}/type-${i}`, 0, {
+        ...{ tenantId: TENANT, aggregateType: `type-${i}`, className: 'C', reducerId: REDUCER },
+        ...{ generation: 1, boundAt: at },
+      }),
+    ),
+  );
+
+  await t.test('is bound again over many turns when its reducer is revived', async () => {
+    const bound = new Set<string>();
+    followCatalog(catalog, {
+      active: () => undefined,
+      open: () => Promise.reject(new Error('nothing is opened here')),
+      bind: (_tenantId, { aggregateType }) => void bound.add(aggregateType),
+    });
+    await catalog.put('artefact', REDUCER, 0, { tenantId: TENANT, unitId: REDUCER, strikes: [], revivals: 1 });
+    const atOnce = bound.size;
+    for (let turns = 0; bound.size < TYPES; turns++) {
+      assert.ok(turns < TYPES, `${bound.size} are bound`);
+      await nextTurn();
+    }
+    assert.ok(atOnce < TYPES, `${atOnce} were bound in one turn`);
+  });
+
+  await t.test('lists its states in their order, each once', async () => {
+    let turns = 0;
+    const count = setInterval(() => turns++, 0);
+    const states = await knownStates(catalog, TENANT, { life: () => assert.fail('it has no projection') });
+    clearInterval(count);
+    const types = states.map(({ aggregateType = '' }) => aggregateType);
+    assert.equal(new Set(types).size, TYPES);
+    assert.deepEqual(types, types.toSorted());
+    assert.ok(turns > 0, 'others had their turn');
+  });
+
+  await t.test('is deleted while others write between', async () => {
+    const between = new Promise<number>((resolve, reject) => {
+      let begun = false;
+      catalog.onChange(({ kind }) => {
+        if (begun || kind !== 'binding') return;
+        begun = true;
+        createTenant(catalog, { tenantId: 'other' }).then(() => resolve(catalog.count('binding', TENANT)), reject);
+      });
+    });
+    await deleteTenant(catalog, TENANT, () => Promise.resolve());
+    assert.ok((await between) > 0, 'the other tenant waited for all');
+    assert.equal(catalog.count('binding', TENANT), 0);
+  });
+});
+
+test('the revision of the bindings grows with each', () => {
+  const bindings = new Bindings();
+  const bind = (aggregateType: string, generation: number): number => {
+    bindings.bind({ aggregateType, generation, className: 'C', artefactId: REDUCER });
+    return bindings.revision;
+  };
+  assert.deepEqual([bind('a', 1), bind('b', 1), bind('a', 2), bind('a', 2), bind('b', 5)], [1, 2, 3, 3, 7]);
+});
