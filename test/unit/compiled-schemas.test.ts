@@ -41,6 +41,18 @@ test('of compiled schemas those that were needed last are kept, as far as the by
   assert.equal(schemas.bytes, 0);
 });
 
+test('an event with very many members is parsed and checked in two rounds of the event loop', async () => {
+  const catalog = new MapCatalog();
+  const schemas = new EventSchemas(catalog);
+  catalog.set('eventType', eventTypeId('t', 'wide'), entityOf('t', 'wide', { maxProperties: 49_999 }));
+  assert.equal(await unfit(schemas, 't', 'wide', {}), undefined);
+  const data = Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`m${i}`, 0]));
+  const events = [{ eventType: 'wide', data: Buffer.from(JSON.stringify(data)) }];
+  const error = schemas.of('t').unfit([{ events, eventsAt: undefined }]);
+  assert.ok(error instanceof Promise, 'it is parsed now, and checked later');
+  assert.equal((await error)?.code, 'SCHEMA_VIOLATION');
+});
+
 test('patterns whose classes are many megabytes together are refused', () => {
   const schema = (patterns: number): object => ({
     properties: Object.fromEntries(Array.from({ length: patterns }, (_, i) => [`p${i}`, { pattern: letters(90) + i }])),
