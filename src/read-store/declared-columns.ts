@@ -17,8 +17,14 @@ export interface DeclaredColumn {
   readonly type: string;
   /** Where rows have values of these types alone, the column of JSON is read, and else the text of the state. */
   readonly asFound: readonly string[];
-  /** A text in the state that becomes one of the type; undefined: JSON becomes it as it is. */
-  readonly parse?: (text: string) => string;
+  /** Undefined: JSON becomes one of the type as it is. */
+  readonly parse?: Parse;
+}
+
+/** What JSON becomes first, of a type that takes any text, and how that becomes one of the column's type, or NULL. */
+interface Parse {
+  readonly from: string;
+  readonly value: (extracted: string) => string;
 }
 
 /** Of objects in objects; what lies deeper has the columns that rows have. */
@@ -26,11 +32,11 @@ const MOST_DEPTH = 8;
 const MOST_COLUMNS = 1000;
 const DEFINITION = /^#\/\$defs\/(.+)$/;
 
-interface Scalar extends Pick<DeclaredColumn, 'asFound' | 'parse'> {
-  readonly type: string;
+interface Scalar extends Pick<DeclaredColumn, 'type' | 'asFound'> {
+  readonly parse?: (text: string) => string;
   /** That JSON Schema says, beside the name of the type in .NET. */
   readonly format?: string;
-  /** Within arrays and maps, whose elements are not parsed. */
+  /** Within arrays and maps, where it is not parsed; undefined: elements are as the value alone is. */
   readonly inner?: string;
 }
 
@@ -58,12 +64,18 @@ const MOMENT: Scalar = {
   parse: (text) => `parseDateTime64BestEffortOrNull(${text}, 7, 'UTC')`,
   inner: 'String',
 };
+const DECIMAL: Scalar = {
+  type: 'Decimal(38, 10)',
+  asFound: [],
+  // JSON as such a type ends the whole statement where one value is out of its range.
+  parse: (text) => `toDecimal128OrNull(${text}, 10)`,
+};
 /** A day that the type has not, it would have as its first or last one. */
 const dateOf = (text: string): string =>
   `if(toString(toDate32OrNull(${text})) = ${text}, toDate32OrNull(${text}), NULL)`;
 const BY_DOTNET: ReadonlyMap<unknown, Scalar> = new Map<unknown, Scalar>([
   ['ulong', UNSIGNED],
-  ['decimal', { type: 'Decimal(38, 10)', asFound: [] }],
+  ['decimal', DECIMAL],
   ['Int128', WIDE],
   ['UInt128', { type: 'UInt128', asFound: ['Int64', 'UInt64'] }],
   ['DateTime', { ...MOMENT, format: 'date-time' }],
@@ -100,25 +112,44 @@ function columnOf(root: Schema, schema: Schema): Omit<DeclaredColumn, 'path'> | 
   const scalar = scalarOf(schema);
   if (scalar !== undefined) {
     const { type, asFound, parse } = scalar;
-    return { type: `Nullable(${type})`, asFound, ...(parse && { parse }) };
+    return { type: `Nullable(${type})`, asFound, ...(parse && { parse: { from: TEXT_OR_NULL, value: parse } }) };
   }
   const { type, items, properties, additionalProperties: values } = schema;
-  if (type === 'array' && isObject(items)) return listed(root, items, (inner) => `Array(${inner})`);
-  if (type === 'object' && properties === undefined && isObject(values))
-    return listed(root, values, (inner) => `Map(String, ${inner})`);
+  if (type === 'array' && isObject(items)) return listed(root, items, LIST);
+  if (type === 'object' && properties === undefined && isObject(values)) return listed(root, values, DICTIONARY);
   return undefined;
 }
 
-function listed(
-  root: Schema,
-  element: Schema,
-  typeOf: (inner: string) => string,
-): Omit<DeclaredColumn, 'path'> | undefined {
+const TEXT_OR_NULL = 'Nullable(String)';
+
+interface Container {
+  readonly type: (inner: string) => string;
+  /** One with another value in the place of each. */
+  readonly mapped: (extracted: string, value: (element: string) => string) => string;
+}
+const LIST: Container = {
+  type: (inner) => `Array(${inner})`,
+  mapped: (extracted, value) => `arrayMap(element -> ${value('element')}, ${extracted})`,
+};
+const DICTIONARY: Container = {
+  type: (inner) => `Map(String, ${inner})`,
+  mapped: (extracted, value) => `mapApply((name, element) -> (name, ${value('element')}), ${extracted})`,
+};
+
+function listed(root: Schema, element: Schema, container: Container): Omit<DeclaredColumn, 'path'> | undefined {
   const { schema, orNull } = resolved(root, element);
   const scalar = schema && scalarOf(schema);
   if (scalar === undefined) return undefined;
-  const inner = scalar.inner ?? scalar.type;
-  return { type: typeOf(orNull ? `Nullable(${inner})` : inner), asFound: [] };
+  const { type, inner, parse } = scalar;
+  if (inner !== undefined || parse === undefined) {
+    const plain = inner ?? type;
+    return { type: container.type(orNull ? `Nullable(${plain})` : plain), asFound: [] };
+  }
+  return {
+    type: container.type(`Nullable(${type})`),
+    asFound: [],
+    parse: { from: container.type(TEXT_OR_NULL), value: (extracted) => container.mapped(extracted, parse) },
+  };
 }
 
 function scalarOf(schema: Schema): Scalar | undefined {

@@ -173,8 +173,7 @@ function declaredValue(
     return castOf(placeOf(json, path), bare, asFound.length === 1 ? 'one type' : 'several');
   // A list or dictionary that is not there is empty: ClickHouse has no NULL for it.
   const text = bare === undefined ? `ifNull(${rawOf(json)}, '')` : rawOf(json);
-  const value = extracted(text, path, parse === undefined ? type : 'Nullable(String)');
-  return parse === undefined ? value : parse(value);
+  return parse === undefined ? extracted(text, path, type) : parse.value(extracted(text, path, parse.from));
 }
 
 /** A value of any other type than the column's is shown as text where the column is text, and else is NULL. */
@@ -203,14 +202,20 @@ function castOf(place: string, type: string, has: 'one type' | 'several'): strin
 
 /** What the text has there: also under a name that means something to the engine where it is part of a path. Its dots may be of the name. */
 function fromText(json: string, path: string, type: string | undefined): string {
-  const value = (names: readonly string[]): string =>
-    type === undefined
-      ? `nullIf(JSONExtractRaw(${[rawOf(json), ...names.map(quoted)].join(', ')}), '')`
-      : extracted(rawOf(json), names, type.startsWith('Array(') ? type : `Nullable(${type})`);
+  const value = (names: readonly string[]): string => fromTextAt([rawOf(json), ...names.map(quoted)].join(', '), type);
   const whole = value([path]);
   return path.includes('.') && type?.startsWith('Array(') !== true
     ? `coalesce(${whole}, ${value(path.split('.'))})`
     : whole;
+}
+
+/** Where JSON would become a time with a fraction, one number that is none would end the statement. */
+function fromTextAt(place: string, type: string | undefined): string {
+  const digits = type === undefined ? undefined : /^DateTime64\((\d)\)$/.exec(type)?.[1];
+  if (digits !== undefined)
+    return `parseDateTime64BestEffortOrNull(JSONExtract(${place}, 'Nullable(String)'), ${digits})`;
+  if (type === undefined || type.includes('DateTime64')) return `nullIf(JSONExtractRaw(${place}), '')`;
+  return `JSONExtract(${place}, ${quoted(type.startsWith('Array(') ? type : `Nullable(${type})`)})`;
 }
 
 const extracted = (text: string, path: readonly string[], type: string): string =>
