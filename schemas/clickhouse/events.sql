@@ -1,5 +1,5 @@
 -- Every accepted event. `data` and `metadata` are for queries (data.amount); the `_raw` columns hold the bytes that were sent.
--- What ClickHouse's JSON type can't take (duplicate keys, integers past 64 bits, numbers past a double) reads as {} in the JSON column.
+-- What ClickHouse's JSON type can't take (duplicate keys, numbers past a double) reads as {} in the JSON column; integers past 64 bits are doubles there.
 CREATE TABLE IF NOT EXISTS events
 (
     tenant         LowCardinality(String),

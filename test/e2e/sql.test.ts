@@ -395,6 +395,24 @@ public sealed record Stored(${members.join(', ')});
     );
   });
 
+  await t.test('an integer past 64 bits takes no other value of its row with it', async () => {
+    await appendRaw('long-1', '{"n":1}');
+    await appendRaw('long-2', '{"n":123456789012345678901234567890,"plain":7,"^odd":8}');
+    assert.equal(
+      await rows('SELECT n, plain, `^odd` FROM long_events ORDER BY aggregate_id'),
+      '1\t\\N\t\\N\n1.2345678901234568e29\t7\t8\n',
+    );
+    await api.deployReducer({
+      'Long.cs': `public sealed record Long(decimal Most, decimal Plain, int Count, string? Text, DateTime At, List<decimal> All);
+[AggregateType("long")] public sealed class LongReducer : IReducer<Long> { public Long? Apply(Long? state, Event e) => new Long(decimal.MaxValue, 1.5m, 3, "x", new DateTime(2026, 3, 1), [decimal.MinValue, 2.5m]); }`,
+    });
+    await until(async () => (await rows('SELECT count() FROM long_states')) === '2\n');
+    assert.equal(
+      await rows('SELECT most, plain, count, text, toYear(at), `all` FROM long_states LIMIT 1'),
+      '\\N\t1.5\t3\tx\t2026\t[NULL,2.5]\n',
+    );
+  });
+
   await t.test('by the client', async () => {
     const found = await client.sql<{ origin: string; n: number }>(
       'SELECT `origin.code` AS origin, count() AS n FROM trip_events WHERE origin = {origin:String} GROUP BY origin',

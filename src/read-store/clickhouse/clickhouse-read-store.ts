@@ -13,7 +13,7 @@ import {
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import { connect, ClickHouseConnection } from './connection.js';
 import { refusesForMemory, refusesRows, statementError, unavailable } from './errors.js';
-import { encodeBlock } from './row-binary.js';
+import { byWidth, encodeBlock, type JsonColumns } from './row-binary.js';
 import { nameIn, TableDefinitions, TABLES, type KeptDays, type TableName, type TableSet } from './table-definitions.js';
 import { streamName, streamOf } from './watermark-streams.js';
 
@@ -154,7 +154,7 @@ export class ClickHouseReadStore implements ReadStore {
    */
   async #insert(block: Block, rejections: Rejection[], halvings: { left: number }): Promise<void> {
     try {
-      await this.#write(block, false);
+      await this.#writeByWidth(block);
     } catch (error) {
       if (!refusesRows(error)) throw unavailable(`did not take a block of ${block.table}`, error);
       const tenants = new Set(block.rows.map(({ tenant }) => tenant));
@@ -175,7 +175,7 @@ export class ClickHouseReadStore implements ReadStore {
 
   async #isTakenWithoutJson(block: Block): Promise<boolean> {
     try {
-      await this.#write(block, true);
+      await this.#write(block, 'empty');
       return true;
     } catch (error) {
       if (refusesRows(error)) return false;
@@ -185,7 +185,7 @@ export class ClickHouseReadStore implements ReadStore {
 
   async #insertAlone(block: Block, rejections: Rejection[]): Promise<void> {
     try {
-      await this.#write(block, true);
+      await this.#write(block, 'empty');
     } catch (error) {
       if (!refusesRows(error) || refusesForMemory(error))
         throw unavailable(`did not take a row of ${block.table}`, error);
@@ -195,15 +195,22 @@ export class ClickHouseReadStore implements ReadStore {
     }
   }
 
-  async #write(block: Block, emptyJson: boolean): Promise<void> {
-    const { columns, bytes } = await encodeBlock(block, emptyJson);
+  /** Where one of the two is refused, both are written again: equal rows are absorbed. */
+  async #writeByWidth(block: Block): Promise<void> {
+    const { usual, wide } = byWidth(block);
+    if (usual.rows.length > 0) await this.#write(usual, 'derived');
+    if (wide.rows.length > 0) await this.#write(wide, 'wide as floats');
+  }
+
+  async #write(block: Block, json: JsonColumns): Promise<void> {
+    const { columns, bytes } = await encodeBlock(block, json);
     const signal = AbortSignal.timeout(this.#deadlineMs);
     const { stream } = await this.#connection.client().exec({
       query: `INSERT INTO ${this.#name(block.table)} (${columns.join(', ')}) FORMAT RowBinary`,
       values: Readable.from([bytes], { objectMode: false }),
       clickhouse_settings: {
         ...this.#inserts,
-        ...(emptyJson ? { input_format_binary_read_json_as_string: 1 as const } : {}),
+        ...(json === 'derived' ? {} : { input_format_binary_read_json_as_string: 1 as const }),
       },
       abort_signal: signal,
     });

@@ -6,7 +6,9 @@ import {
   type EventRow,
   type NotificationRow,
   type ProjectionStateRow,
+  type Row,
 } from '../read-store.js';
+import { wideAsFloats } from './wide-integers.js';
 
 /** Builds ClickHouse's RowBinary, growing as needed. JSON goes in as the bytes it is: nothing is parsed or escaped. */
 export class RowBinaryWriter {
@@ -154,33 +156,63 @@ export interface EncodedBlock {
   readonly bytes: Buffer;
 }
 
-/** A few milliseconds at a time. @param emptyJson the JSON columns are given, as `{}`: for a row that the engine refuses to derive them for. */
-export function encodeBlock(block: Block, emptyJson = false): Promise<EncodedBlock> {
-  const extra = emptyJson ? JSON_COLUMNS[block.table] : [];
+/**
+ * What the JSON columns hold: what ClickHouse derives; the same texts with integers past 64 bits as floats; or `{}`, for a row that the
+ * engine refuses to derive them for.
+ */
+export type JsonColumns = 'derived' | 'wide as floats' | 'empty';
+
+/** A few milliseconds at a time. */
+export function encodeBlock(block: Block, json: JsonColumns = 'derived'): Promise<EncodedBlock> {
   let estimate = block.rows.length * 128;
   for (const row of block.rows) estimate += bytesOfRow(row);
   switch (block.table) {
     case 'events':
-      return encode(EVENTS, block.rows, extra, estimate);
+      return encode(EVENTS, block, block.rows, json, estimate);
     case 'aggregate_states':
-      return encode(AGGREGATE_STATES, block.rows, extra, estimate);
+      return encode(AGGREGATE_STATES, block, block.rows, json, estimate);
     case 'projection_states':
-      return encode(PROJECTION_STATES, block.rows, extra, estimate);
+      return encode(PROJECTION_STATES, block, block.rows, json, estimate);
     case 'notifications':
-      return encode(NOTIFICATIONS, block.rows, extra, estimate);
+      return encode(NOTIFICATIONS, block, block.rows, json, estimate);
   }
 }
 
-async function encode<Row>(
-  table: Table<Row>,
-  rows: readonly Row[],
-  extra: readonly string[],
+/** The block without rows that have an integer past 64 bits in their JSON, and a block of these. */
+export function byWidth(block: Block): { readonly usual: Block; readonly wide: Block } {
+  const isWide = (row: Row): boolean => JSON_COLUMNS[block.table].some((name) => wideIn(row, name) !== undefined);
+  const rows: readonly Row[] = block.rows;
+  const wide = rows.filter(isWide);
+  if (wide.length === 0) return { usual: block, wide: { ...block, rows: [] } };
+  const of = new Set(wide);
+  return {
+    usual: { ...block, rows: rows.filter((row) => !of.has(row)) } as Block,
+    wide: { ...block, rows: wide } as Block,
+  };
+}
+
+const valueOf = (row: Row, name: string): Buffer | null =>
+  (row as unknown as Readonly<Record<string, Buffer | null>>)[name] ?? null;
+const wideIn = (row: Row, name: string): Buffer | undefined => {
+  const value = valueOf(row, name);
+  return value === null ? undefined : wideAsFloats(value);
+};
+
+async function encode<R extends Row>(
+  table: Table<R>,
+  { table: name }: Block,
+  rows: readonly R[],
+  json: JsonColumns,
   estimate: number,
 ): Promise<EncodedBlock> {
   const writer = new RowBinaryWriter(estimate);
+  const extra = json === 'derived' ? [] : JSON_COLUMNS[name];
   await overSlices('read_store', rows, (row) => {
     for (const [, write] of table.columns) write(writer, row);
-    for (const _ of extra) writer.string('{}');
+    for (const column of extra)
+      writer.bytes((json === 'empty' ? null : (wideIn(row, column) ?? valueOf(row, column))) ?? EMPTY);
   });
-  return { columns: [...table.columns.map(([name]) => name), ...extra], bytes: writer.finish() };
+  return { columns: [...table.columns.map(([column]) => column), ...extra], bytes: writer.finish() };
 }
+
+const EMPTY = Buffer.from('{}');
