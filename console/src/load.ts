@@ -15,9 +15,13 @@ export interface Loaded<T> {
 type Answered<T> = Omit<Loaded<T>, 'reload'>;
 const NOTHING: Answered<never> = { value: undefined, at: undefined, error: undefined, isLoading: true };
 
+/** After an answer that did not come, or said that a later one may be another. */
+export const RETRY_MS = 3_000;
+export const mayPass = (error: unknown): boolean => (error as { readonly retryable?: unknown }).retryable === true;
+
 /**
  * Asks when the page opens, when one of `inputs` changes, and `everyMs` after each answer while the tab is seen. An answer that is slow is
- * waited for: only another object ends it. What is not there, or there no more, is asked for again by `reload` alone: a browser logs each
+ * waited for: only another object ends it. Where none comes it is asked for again, also without `everyMs`. What is not there, or there no more, is asked for again by `reload` alone: a browser logs each
  * refusal as an error.
  */
 export function useLoad<T>(
@@ -34,9 +38,11 @@ export function useLoad<T>(
     let isUnderWay = false;
     let isAskedAgain = false;
     let isMissing = false;
+    let isToPass = false;
     const later = (): void => {
-      if (everyMs === undefined || isMissing) return;
-      timer = setTimeout(() => (document.hidden ? later() : go()), everyMs);
+      const pause = everyMs ?? (isToPass ? RETRY_MS : undefined);
+      if (pause === undefined || isMissing) return;
+      timer = setTimeout(() => (document.hidden ? later() : go()), pause);
     };
     const answered = (next: (before: Answered<T>) => Answered<T>): void => {
       if (signal.aborted) return;
@@ -53,11 +59,12 @@ export function useLoad<T>(
       setState((before) => ({ ...before, isLoading: true }));
       ask(signal).then(
         (value) => {
-          isMissing = false;
+          isMissing = isToPass = false;
           answered(() => ({ value, at: new Date(), error: undefined, isLoading: false }));
         },
         (error: unknown) => {
           isMissing = isRefused(error, 'NOT_FOUND', 'GONE');
+          isToPass = mayPass(error);
           answered((before) => ({ ...before, error, isLoading: false }));
         },
       );

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { mayPass, RETRY_MS } from './load';
 
 export interface Pages<T> {
   readonly items: readonly T[];
@@ -85,17 +86,23 @@ export function usePages<T>(
   const shown = useRef(0);
   shown.current = items.length;
   const next = useRef<Next>(beginning(new AbortController()));
+  const againOnceItPasses = (error: unknown, ask: () => void): void => {
+    const { failed, ended } = next.current;
+    if (!mayPass(error)) return;
+    const timer = setTimeout(() => next.current.failed === failed && ask(), RETRY_MS);
+    ended.signal.addEventListener('abort', () => clearTimeout(timer), { once: true });
+  };
   const more = useCallback(() => {
     const at = next.current;
     if (at.isWhole) return;
     at.wantsMore = at.isBusy;
     if (at.isBusy) return;
     at.isBusy = true;
-    setState((before) => ({ ...before, isLoading: true, error: undefined }));
+    setState((before) => ({ ...before, isLoading: true }));
     ask(at.cursor, at.ended.signal).then(
       ({ items: found, nextCursor }) => {
         if (at.ended.signal.aborted) return;
-        Object.assign(at, { cursor: nextCursor, isBusy: false, isWhole: nextCursor === undefined });
+        Object.assign(at, { cursor: nextCursor, isBusy: false, isWhole: nextCursor === undefined, failed: undefined });
         setItems((before) => [...before, ...found]);
         // A page may have nothing, and the next one something: nobody scrolls for that.
         if (found.length === 0 && !at.isWhole) more();
@@ -114,6 +121,7 @@ export function usePages<T>(
         if (at.ended.signal.aborted) return;
         Object.assign(at, { isBusy: false, failed: 'more' });
         setState((before) => ({ ...before, isLoading: false, error }));
+        againOnceItPasses(error, more);
       },
     );
   }, [...inputs, round]);
@@ -146,7 +154,7 @@ export function usePages<T>(
     again().then(
       ({ found, cursor }) => {
         if (signal.aborted) return;
-        Object.assign(at, { cursor, isBusy: false, isWhole: cursor === undefined });
+        Object.assign(at, { cursor, isBusy: false, isWhole: cursor === undefined, failed: undefined });
         setItems(found);
         setState({ isLoading: false, isWhole: at.isWhole, error: undefined, at: new Date() });
         if (at.wantsRefresh) refresh();
@@ -157,6 +165,7 @@ export function usePages<T>(
         if (signal.aborted) return;
         Object.assign(at, { isBusy: false, failed: 'refresh' });
         setState((before) => ({ ...before, error }));
+        againOnceItPasses(error, refresh);
       },
     );
   }, [...inputs, round]);

@@ -172,7 +172,7 @@ function declaredValue(
   if (path.length > 0 && bare !== undefined && isFound)
     return castOf(placeOf(json, path), bare, asFound.length === 1 ? 'one type' : 'several');
   // A list or dictionary that is not there is empty: ClickHouse has no NULL for it.
-  const text = bare === undefined ? `ifNull(${readableOf(json)}, '')` : readableOf(json);
+  const text = bare === undefined ? `ifNull(${rawOf(json)}, '')` : rawOf(json);
   return parse === undefined ? extracted(text, path, type) : parse.value(extracted(text, path, parse.from));
 }
 
@@ -202,8 +202,7 @@ function castOf(place: string, type: string, has: 'one type' | 'several'): strin
 
 /** What the text has there: also under a name that means something to the engine where it is part of a path. Its dots may be of the name. */
 function fromText(json: string, path: string, type: string | undefined): string {
-  const value = (names: readonly string[]): string =>
-    fromTextAt([readableOf(json), ...names.map(quoted)].join(', '), type);
+  const value = (names: readonly string[]): string => fromTextAt([rawOf(json), ...names.map(quoted)].join(', '), type);
   const whole = value([path]);
   return path.includes('.') && type?.startsWith('Array(') !== true
     ? `coalesce(${whole}, ${value(path.split('.'))})`
@@ -239,9 +238,7 @@ const jsonOf = (table: Path['table']): string => (table === 'events' ? 'data' : 
 const tablesOf = (table: Path['table']): readonly Path['table'][] =>
   table === 'projection_states' ? [table] : ['events', 'aggregate_states'];
 const fixedColumn = (name: string): string => `${SOURCE}.${name} AS ${name}`;
-/** With an integer past 64 bits the engine takes the text for none, but the column has it. */
-const readableOf = (json: string): string =>
-  `if(isValidJSON(${rawOf(json)}), ${rawOf(json)}, toJSONString(${SOURCE}.${json}))`;
+/** Where it has an integer past 64 bits the engine reads nothing of it. To read the JSON column in its place would cost all rows twice the time. */
 const rawOf = (json: string): string => `${SOURCE}.${json}_raw`;
 const placeOf = (json: string, path: readonly string[]): string => [SOURCE, json, ...path.map(identifier)].join('.');
 

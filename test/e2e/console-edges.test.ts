@@ -198,6 +198,12 @@ test('the console where things are not as usual', { skip: needsChromium }, async
     await page.context().setOffline(false);
     // Each part of the page that was asked for meanwhile.
     await until(async () => (await page.getByRole('alert').count()) === 0);
+    // Also what is asked for once.
+    await page.route('**/revisions', (route) => route.abort('internetdisconnected'));
+    await page.reload();
+    await page.getByRole('alert').first().waitFor();
+    await page.unroute('**/revisions');
+    await until(async () => (await page.getByRole('alert').count()) === 0);
     await page.goto(`${service.url}/console/feed`);
     await page.getByText('live', { exact: true }).waitFor();
   });

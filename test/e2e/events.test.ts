@@ -352,7 +352,7 @@ test('events', async (t) => {
         const body = { aggregateId: 'bad-1', eventType: 'Bad', data: {}, [field]: bad };
         const refused = problem(await api.post('/events', body), 400, 'INVALID_REQUEST');
         assert.deepEqual(refused['errors'], [
-          { pointer: `/${field}`, detail: 'must not be . or .., which no path of a URL can hold' },
+          { pointer: `/${field}`, message: 'must not be . or .., which no path of a URL can hold' },
         ]);
       }
     assert.equal((await api.append('..-1', 'Bad', {})).aggregateType, 'default');
