@@ -10,7 +10,7 @@ import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
 import { readSettings, settingsReference } from '../../src/config/settings.js';
 import { alertRules, dashboard } from '../support/monitoring.js';
-import { ROOT } from '../support/service.js';
+import { ROOT, SERVE_FLAGS } from '../support/service.js';
 
 interface ComposeService {
   readonly image?: string;
@@ -233,6 +233,15 @@ describe('Dockerfiles', () => {
         }
     }
     assert.ok(copied > 5);
+  });
+
+  it('starts Node as npm start does, and the tests', () => {
+    const flags = SERVE_FLAGS.map((flag) => `${flag} `).join('');
+    const { scripts } = JSON.parse(text('package.json')) as { readonly scripts: Readonly<Record<string, string>> };
+    assert.equal(scripts['start'], `exec node ${flags}scripts/start.mjs`);
+    const [entry = ''] = instructions('Dockerfile').flatMap(({ word, rest }) => (word === 'ENTRYPOINT' ? [rest] : []));
+    assert.deepEqual(JSON.parse(entry), ['node', ...SERVE_FLAGS, 'dist/program/main.js', 'serve']);
+    assert.ok(text('docs', 'reference', 'limits.md').includes(`(\`${SERVE_FLAGS.join(' ')}\``));
   });
 
   it('gives the running image everything that is looked for at run time', () => {
