@@ -44,7 +44,12 @@ export async function serve({ unsafeNoSandbox }: ServeOptions): Promise<void> {
     warnings: terminal ? misspelt.map(describeMisspelt) : [],
   });
   process.stdout.write(`${text}\n`, (error) => {
-    if (!error && service.newApiKey !== undefined) service.keyWasShown();
+    if (error) {
+      // Whoever started it is told neither its address nor its key: the next start shows that.
+      process.stderr.write(`The output can't be written: ${error.message}.\n`);
+      process.exitCode = 1;
+      end();
+    } else if (service.newApiKey !== undefined) service.keyWasShown();
   });
 }
 

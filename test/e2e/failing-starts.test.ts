@@ -104,7 +104,7 @@ test('a key that was made and not shown is shown by the next start, and then nev
   // It ends at the write of what would have shown the key: nobody reads its standard output.
   const first = start(t, { STATEFOLD_DATA_DIR: dataDirectory });
   first.stdout?.destroy();
-  await once(first, 'exit');
+  assert.deepEqual(await once(first, 'exit'), [1, null]);
   const key = readFileSync(join(dataDirectory, 'first-key'), 'utf8').trim();
   const second = await startService(t, { readStore: true, dataDirectory, env: WITHOUT_KEYS });
   assert.equal(keyOf(second), key);
