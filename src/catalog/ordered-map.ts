@@ -1,3 +1,5 @@
+import { firstIndex } from '../core/first-index.js';
+
 /** Entries of one block: to insert into one moves so many references at most. */
 const BLOCK = 512;
 
@@ -62,25 +64,10 @@ export class OrderedMap<V extends { readonly id: string }> {
 
   /** The block that has the id, or would have it. */
   #blockOf(id: string): number {
-    let low = 0;
-    let high = this.#blocks.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#blocks[middle]?.[0] as V).id <= id) low = middle + 1;
-      else high = middle;
-    }
-    return Math.max(0, low - 1);
+    return Math.max(0, firstIndex(this.#blocks.length, (at) => (this.#blocks[at]?.[0] as V).id > id) - 1);
   }
 }
 
 /** Where the id is, or would be. */
-function placeIn(block: readonly { readonly id: string }[], id: string): number {
-  let low = 0;
-  let high = block.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((block[middle] as { readonly id: string }).id < id) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
+const placeIn = (block: readonly { readonly id: string }[], id: string): number =>
+  firstIndex(block.length, (i) => (block[i] as { readonly id: string }).id >= id);

@@ -1,4 +1,5 @@
 import type { Places } from '../aggregates/partition.js';
+import { firstIndex } from '../core/first-index.js';
 import { InvariantError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { pause } from '../core/pause.js';
@@ -209,13 +210,7 @@ export class TenantOrder implements Places {
     if (place >= this.#end) return undefined;
     const oldest = this.#tail[0];
     if (oldest === undefined || place < oldest.base) return this.#options.tables.spanAt(place);
-    let low = 0;
-    for (let high = this.#tail.length; high - low > 1;) {
-      const middle = (low + high) >>> 1;
-      if ((this.#tail[middle] as OrderSpan).base <= place) low = middle;
-      else high = middle;
-    }
-    return this.#tail[low];
+    return this.#tail[firstIndex(this.#tail.length, (i) => (this.#tail[i] as OrderSpan).base > place) - 1];
   }
 
   #follow(): Promise<void> {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { firstIndex } from '../../core/first-index.js';
 import { InvariantError } from '../../core/errors.js';
 import { redactionsTopicSpec, redactionsRef } from '../topics.js';
 import type { Log, LogPage, LogRecord, NewRecord, PartitionRef } from '../log.js';
@@ -251,15 +252,8 @@ function upTo(maxBytes: number, all: readonly (LogRecord | Kept)[]): readonly (L
 }
 
 /** The index of the first of ascending numbers that is not less. */
-function firstFrom(ascending: readonly number[], least: number): number {
-  let [low, high] = [0, ascending.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((ascending[middle] as number) < least) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
+const firstFrom = (ascending: readonly number[], least: number): number =>
+  firstIndex(ascending.length, (i) => (ascending[i] as number) >= least);
 
 /** The length of a head in JSON, 4 bytes big endian; the head; the value, where there is one. */
 function encoded({ offset, key, timestamp, erased, value }: Redaction): Buffer {
