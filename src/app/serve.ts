@@ -8,6 +8,7 @@ import { startService } from './service.js';
 import { describeStartFailure } from './start-failure.js';
 import { endWithStandardInput, removeTestData } from './test-mode.js';
 import { welcome } from './welcome.js';
+import { unwritableOutput } from '../cli/writer.js';
 
 /** Runs the service until SIGINT or SIGTERM; resolves when it serves. */
 export async function serve({ unsafeNoSandbox }: ServeOptions): Promise<void> {
@@ -46,7 +47,7 @@ export async function serve({ unsafeNoSandbox }: ServeOptions): Promise<void> {
   process.stdout.write(`${text}\n`, (error) => {
     if (error) {
       // Whoever started it is told neither its address nor its key: the next start shows that.
-      process.stderr.write(`The output can't be written: ${error.message}.\n`);
+      process.stderr.write(`${unwritableOutput(error).message}\n`);
       process.exitCode = 1;
       end();
     } else if (service.newApiKey !== undefined) service.keyWasShown();

@@ -17,6 +17,7 @@ import { addTransferCommands } from './transfer.js';
 import { addTypesCommand } from './types/command.js';
 import { addVerifyCommand } from './verify.js';
 import { addWebhookCommands } from './webhooks.js';
+import { unwritableOutput } from './writer.js';
 
 interface Global {
   readonly url?: string;
@@ -131,6 +132,5 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
 /** A reader of a pipe that has enough (`| head`) is an end like another. */
 function mustBeWritten({ stdout }: Pick<CliIo, 'stdout'>): void {
   const failure: NodeJS.ErrnoException | null = stdout.errored;
-  if (failure !== null && failure.code !== 'EPIPE')
-    throw new CliError(`The output can't be written: ${failure.message}.`);
+  if (failure !== null && failure.code !== 'EPIPE') throw unwritableOutput(failure);
 }

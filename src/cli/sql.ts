@@ -4,6 +4,7 @@ import { request as httpsRequest } from 'node:https';
 import type { Writable } from 'node:stream';
 import { CliError } from './io.js';
 import { unreachable } from './server.js';
+import { unwritableOutput } from './writer.js';
 
 /** Where the ClickHouse of the service is, and as whom: what `GET /admin/read-store` answers. */
 export interface ReadStoreAccess {
@@ -100,7 +101,7 @@ function copy(response: IncomingMessage, output: Writable, marker: Buffer | unde
     const stopped = (error: NodeJS.ErrnoException): void => {
       response.destroy();
       if (error.code === 'EPIPE') resolve();
-      else reject(new CliError(`The output can't be written: ${error.message}.`));
+      else reject(unwritableOutput(error));
     };
     output.on('drain', resume).on('error', stopped);
     const take = (chunk: Buffer): void => {

@@ -15,6 +15,9 @@ export class UnwritableError extends CliError {
   override readonly name = 'UnwritableError';
 }
 
+export const unwritableOutput = ({ message }: Error): UnwritableError =>
+  new UnwritableError(`The output can't be written: ${message}.`);
+
 /** Writes behind what the file has, which is made where it is not there. @throws UnwritableError */
 export async function fileWriter(file: string): Promise<Writer> {
   const unwritable = ({ message }: Error): never => {
@@ -33,7 +36,7 @@ export function streamWriter(stream: Writable): Writer {
     write: (bytes) =>
       new Promise((resolve, reject) => {
         stream.write(bytes, (error) => {
-          if (error) reject(new UnwritableError(`The output can't be written: ${error.message}.`));
+          if (error) reject(unwritableOutput(error));
           else resolve();
         });
       }),
