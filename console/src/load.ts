@@ -21,8 +21,8 @@ export const mayPass = (error: unknown): boolean => (error as { readonly retryab
 
 /**
  * Asks when the page opens, when one of `inputs` changes, and `everyMs` after each answer while the tab is seen. An answer that is slow is
- * waited for: only another object ends it. Where none comes it is asked for again, also without `everyMs`. What is not there, or there no more, is asked for again by `reload` alone: a browser logs each
- * refusal as an error.
+ * waited for: only another object ends it. Where none comes it is asked for again, also without `everyMs`. What is not there, or there no
+ * more, is asked for again by `reload` alone: a browser logs each refusal as an error.
  */
 export function useLoad<T>(
   ask: (signal: AbortSignal) => Promise<T>,
@@ -37,11 +37,9 @@ export function useLoad<T>(
     let timer: ReturnType<typeof setTimeout> | undefined;
     let isUnderWay = false;
     let isAskedAgain = false;
-    let isMissing = false;
-    let isToPass = false;
+    let pause = everyMs;
     const later = (): void => {
-      const pause = everyMs ?? (isToPass ? RETRY_MS : undefined);
-      if (pause === undefined || isMissing) return;
+      if (pause === undefined) return;
       timer = setTimeout(() => (document.hidden ? later() : go()), pause);
     };
     const answered = (next: (before: Answered<T>) => Answered<T>): void => {
@@ -59,12 +57,12 @@ export function useLoad<T>(
       setState((before) => ({ ...before, isLoading: true }));
       ask(signal).then(
         (value) => {
-          isMissing = isToPass = false;
+          pause = everyMs;
           answered(() => ({ value, at: new Date(), error: undefined, isLoading: false }));
         },
         (error: unknown) => {
-          isMissing = isRefused(error, 'NOT_FOUND', 'GONE');
-          isToPass = mayPass(error);
+          const isMissing = isRefused(error, 'NOT_FOUND', 'GONE');
+          pause = isMissing ? undefined : (everyMs ?? (mayPass(error) ? RETRY_MS : undefined));
           answered((before) => ({ ...before, error, isLoading: false }));
         },
       );

@@ -6,7 +6,7 @@ import { usePages } from '../pages-of';
 import { useSession } from '../session';
 import { useShown } from '../shown';
 import { isUnanswered } from '../unanswered';
-import { Cancel, Confirm, Dialog, ShownOnce } from '../ui/dialogs';
+import { Confirm, Dialog, FormButtons, ShownOnce } from '../ui/dialogs';
 import { Badge, Failure, Outdated, Time } from '../ui/parts';
 
 type Key = Operations['listKeys']['answer']['keys'][number];
@@ -174,12 +174,7 @@ function NewKey({
           )}
         </Failure>
       )}
-      <div class="buttons">
-        <button type="submit" class="primary" disabled={scopes.length === 0 || busy !== undefined}>
-          Create
-        </button>
-        <Cancel onClick={onCancel} />
-      </div>
+      <FormButtons deed="Create" isHeld={scopes.length === 0 || busy !== undefined} onCancel={onCancel} />
     </form>
   );
 }

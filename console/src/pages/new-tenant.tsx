@@ -6,7 +6,7 @@ import { newId } from '../new-id';
 import { useSession } from '../session';
 import { useShown } from '../shown';
 import { isUnanswered } from '../unanswered';
-import { Cancel, Dialog, ShownOnce } from '../ui/dialogs';
+import { Dialog, FormButtons, ShownOnce } from '../ui/dialogs';
 import { Failure } from '../ui/parts';
 import { changedQuotas, QuotaFields, type QuotaTexts } from './quotas';
 
@@ -184,12 +184,7 @@ function Form({
           )}
         </Failure>
       )}
-      <div class="buttons">
-        <button type="submit" class="primary" disabled={busy !== undefined}>
-          Create
-        </button>
-        <Cancel onClick={onCancel} />
-      </div>
+      <FormButtons deed="Create" isHeld={busy !== undefined} onCancel={onCancel} />
     </form>
   );
 }

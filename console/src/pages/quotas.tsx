@@ -2,7 +2,7 @@ import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { useDeeds } from '../deed';
-import { Cancel } from '../ui/dialogs';
+import { FormButtons } from '../ui/dialogs';
 import { Failure } from '../ui/parts';
 import { QUOTA_NAMES, QUOTAS, quotaText, type Quota } from '../ui/usage';
 
@@ -89,12 +89,7 @@ export function QuotasForm({
     >
       <QuotaFields texts={texts} onChange={setTexts} usual={usual ?? {}} />
       {error !== undefined && <Failure error={error} />}
-      <div class="buttons">
-        <button type="submit" class="primary" disabled={busy !== undefined}>
-          Save
-        </button>
-        <Cancel onClick={onCancel} />
-      </div>
+      <FormButtons deed="Save" isHeld={busy !== undefined} onCancel={onCancel} />
     </form>
   );
 }

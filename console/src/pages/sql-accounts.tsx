@@ -6,7 +6,7 @@ import { LONG_MS } from '../long';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
 import { useShown } from '../shown';
-import { Cancel, Confirm, Dialog, ShownOnce } from '../ui/dialogs';
+import { Confirm, Dialog, FormButtons, ShownOnce } from '../ui/dialogs';
 import { Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { isUnanswered } from '../unanswered';
 
@@ -150,12 +150,7 @@ function NewAccountForm({
           )}
         </Failure>
       )}
-      <div class="buttons">
-        <button type="submit" class="primary" disabled={busy !== undefined}>
-          Create
-        </button>
-        <Cancel onClick={onCancel} />
-      </div>
+      <FormButtons deed="Create" isHeld={busy !== undefined} onCancel={onCancel} />
     </form>
   );
 }

@@ -8,7 +8,7 @@ import { LONG_MS } from '../long';
 import { useSession } from '../session';
 import { useShown } from '../shown';
 import { Detail } from '../ui/detail';
-import { Cancel, Confirm, Dialog } from '../ui/dialogs';
+import { Confirm, Dialog, FormButtons } from '../ui/dialogs';
 import { Badge, Failure, Loading, Missing, Outdated, Time } from '../ui/parts';
 import { UsageBars } from '../ui/usage';
 import { Keys } from './keys';
@@ -205,12 +205,7 @@ function Rename({
         <input autoFocus required value={text} onInput={({ currentTarget: { value } }) => setText(value)} />
       </label>
       {error !== undefined && <Failure error={error} />}
-      <div class="buttons">
-        <button type="submit" class="primary" disabled={busy !== undefined}>
-          Rename
-        </button>
-        <Cancel onClick={onCancel} />
-      </div>
+      <FormButtons deed="Rename" isHeld={busy !== undefined} onCancel={onCancel} />
     </form>
   );
 }

@@ -9,7 +9,7 @@ import { useSession } from '../session';
 import { useShown } from '../shown';
 import { isUnanswered } from '../unanswered';
 import { nameLines, namesIn } from '../name-lines';
-import { Cancel, Dialog, ShownOnce } from '../ui/dialogs';
+import { Dialog, FormButtons, ShownOnce } from '../ui/dialogs';
 import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
@@ -324,12 +324,7 @@ export function EndpointForm({
         </label>
       )}
       {error !== undefined && <Failure error={error} />}
-      <div class="buttons">
-        <button type="submit" class="primary" disabled={busy !== undefined}>
-          {deed}
-        </button>
-        <Cancel onClick={onCancel} />
-      </div>
+      <FormButtons deed={deed} isHeld={busy !== undefined} onCancel={onCancel} />
     </form>
   );
 }

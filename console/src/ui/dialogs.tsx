@@ -63,6 +63,25 @@ export const Cancel = ({
   </button>
 );
 
+/** At the end of a form: `deed` is done, or called off. */
+export const FormButtons = ({
+  deed,
+  isHeld,
+  onCancel,
+}: {
+  readonly deed: string;
+  /** It is under way, or can't be done yet. */
+  readonly isHeld: boolean;
+  readonly onCancel: () => void;
+}): JSX.Element => (
+  <div class="buttons">
+    <button type="submit" class="primary" disabled={isHeld}>
+      {deed}
+    </button>
+    <Cancel onClick={onCancel} />
+  </div>
+);
+
 interface Asked {
   /** What the button says. */
   readonly deed: string;
