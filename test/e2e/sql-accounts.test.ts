@@ -28,19 +28,20 @@ interface World {
 }
 
 async function openWorld(t: TestContext): Promise<World> {
-  const engine = startEngine(t);
-  await engine.ready(60_000);
-  const endpoint = engine.endpoint();
-  assert.ok(endpoint !== undefined);
-  const { server, url } = await AccountServer.start(t, endpoint);
+  const { server, access } = await AccountServer.start(t, startEngine(t));
   const dataDirectory = temporaryDirectory(t);
   const env = {
-    CLICKHOUSE_URL: url,
-    CLICKHOUSE_USER: endpoint.user,
-    CLICKHOUSE_PASSWORD: endpoint.password,
-    CLICKHOUSE_DATABASE: endpoint.database,
+    CLICKHOUSE_URL: access.url,
+    CLICKHOUSE_USER: access.user,
+    CLICKHOUSE_PASSWORD: access.password,
+    CLICKHOUSE_DATABASE: access.database,
   };
-  return { server, url, dataDirectory, start: () => startService(t, { readStore: true, dataDirectory, env }) };
+  return {
+    server,
+    url: access.url,
+    dataDirectory,
+    start: () => startService(t, { readStore: true, dataDirectory, env }),
+  };
 }
 
 const make = async (api: Api, name?: string): Promise<Made> =>

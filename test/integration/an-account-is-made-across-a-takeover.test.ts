@@ -32,17 +32,13 @@ interface World {
 }
 
 async function openWorld(t: TestContext): Promise<World> {
-  const engine = startEngine(t);
-  await engine.ready(60_000);
-  const endpoint = engine.endpoint();
-  assert.ok(endpoint !== undefined);
-  const { server, url } = await AccountServer.start(t, endpoint);
+  const { server, access } = await AccountServer.start(t, startEngine(t));
   const log = new LmdbLog({ path: join(temporaryDirectory(t), 'log') });
   t.after(() => log.close());
   let owner = 'one';
   const processOf = (name: string, catalog: FencedCatalog): Process => {
     const accounts = new ServerAccounts({
-      endpoint: () => ({ ...endpoint, url }),
+      endpoint: () => access,
       ensureSchema: () => Promise.resolve(),
       limits: LIMITS,
       cluster: undefined,

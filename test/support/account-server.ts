@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
 import { TABLES } from '../../src/read-store/clickhouse/table-definitions.js';
+import type { EmbeddedEngine } from '../../src/read-store/embedded/embedded-engine.js';
 import type { ClickHouseEndpoint } from '../../src/read-store/endpoint.js';
 
 /** A user as the server has it. */
@@ -50,11 +51,15 @@ export class AccountServer {
     this.#engine = engine;
   }
 
+  /** `access`: as the service is to reach it. */
   static async start(
     t: Pick<TestContext, 'after'>,
-    engine: ClickHouseEndpoint,
-  ): Promise<{ readonly server: AccountServer; readonly url: string }> {
-    const server = new AccountServer(engine);
+    engine: Pick<EmbeddedEngine, 'ready' | 'endpoint'>,
+  ): Promise<{ readonly server: AccountServer; readonly access: ClickHouseEndpoint }> {
+    await engine.ready(60_000);
+    const endpoint = engine.endpoint();
+    assert.ok(endpoint !== undefined);
+    const server = new AccountServer(endpoint);
     const http = createServer((request, response) => void server.#serve(request, response));
     http.listen(0, '127.0.0.1');
     await once(http, 'listening');
@@ -63,7 +68,8 @@ export class AccountServer {
       http.close();
       assert.deepEqual(server.#failures, []);
     });
-    return { server, url: `http://127.0.0.1:${(http.address() as AddressInfo).port}` };
+    const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+    return { server, access: { ...endpoint, url } };
   }
 
   /** Users and policies of accounts, and of no tenant's own SQL. */

@@ -48,7 +48,9 @@ export class Compiler {
     return new Promise((resolve, reject) => {
       const { waitMs } = request;
       const job: Job = {
-        ...{ request, resolve, reject },
+        request,
+        resolve,
+        reject,
         overdue: waitMs === undefined ? undefined : setTimeout(() => this.#giveUp(job), waitMs),
       };
       this.#queue.push(job);
