@@ -11,7 +11,6 @@ import {
   type GivenEvents,
   type NewEvent,
   type StoredCommit,
-  type TransactedAppend,
   type TransactionCommand,
   type TransactionResult,
   type TransactionCommit,
@@ -59,7 +58,7 @@ import { Intake } from './intake.js';
 import { Erasures } from './erasures.js';
 import { ReducerCatchUps, type CatchUpListener } from './reducer-catch-ups.js';
 import { ReducerFaults, type OwnedPartition } from './reducer-faults.js';
-import type { ShedListener } from './reducer-turns.js';
+import type { FoldAnswer, ShedListener } from './reducer-turns.js';
 import { Reducers, type ReducersObserver } from './reducers.js';
 
 export interface AggregateObserver extends ReducersObserver, WriterObserver {
@@ -141,6 +140,23 @@ const JSON_NULL = Buffer.from('null');
 
 /** The feed's position of the last event of the commit at the place. */
 const endOfCommit = (place: number, commit: StoredCommit): number => positionOfPlace(place, eventsIn(commit) - 1);
+
+/** Written out, since each append has one: a spread takes longer than what it saves to write. */
+function answerOf(commit: AggregateCommit, answer: FoldAnswer | undefined, position: number | undefined): AppendResult {
+  const { aggregateId, aggregateType, baseVersion, events, timestamp } = commit;
+  const isFolded = answer !== undefined && 'state' in answer;
+  return {
+    aggregateId,
+    aggregateType,
+    startVersion: baseVersion + 1,
+    endVersion: baseVersion + events.length,
+    eventIds: events.map(({ eventId }) => eventId),
+    timestamp,
+    position,
+    state: isFolded ? (answer.state ?? JSON_NULL) : undefined,
+    stateStatus: answer === undefined || isFolded ? undefined : answer.status,
+  };
+}
 
 /** One partition of a tenant's events with all that belongs to it alone: its writer, the aggregates in it, and their reducers. */
 export class AggregatePartition
@@ -330,9 +346,9 @@ export class AggregatePartition
     const { commit, replayed } = await this.#append(command);
     // Reducers fold the commit while its place is not known yet.
     const placed = this.#positionOf(commit);
-    const { timestamp } = commit;
-    const answer = await this.#answer(commit, replayed);
-    return { ...answer, timestamp, position: typeof placed === 'object' ? await placed : placed };
+    const folded = this.#folded(commit, replayed);
+    const answer = folded === undefined ? undefined : await folded;
+    return answerOf(commit, answer, typeof placed === 'object' ? await placed : placed);
   }
 
   async #append(command: AppendCommand): Promise<Accepted> {
@@ -375,9 +391,10 @@ export class AggregatePartition
     if (!this.#owned) throw new NotOwnerError();
     const { commit, replayed } = await this.#transact(command);
     const placed = this.#positionOf(commit);
-    const { timestamp, parts } = commit;
-    const appends = await Promise.all(parts.map((part) => this.#answer(part, replayed)));
-    return { timestamp, position: typeof placed === 'object' ? await placed : placed, appends };
+    const answers = await Promise.all(commit.parts.map(async (part) => this.#folded(part, replayed)));
+    const position = typeof placed === 'object' ? await placed : placed;
+    const appends = commit.parts.map((part, i) => answerOf(part, answers[i], undefined));
+    return { timestamp: commit.timestamp, position, appends };
   }
 
   async #transact(command: TransactionCommand): Promise<Accepted<TransactionCommit>> {
@@ -402,23 +419,13 @@ export class AggregatePartition
     return place.then((known) => (known === undefined ? undefined : endOfCommit(known, commit)));
   }
 
-  async #answer(commit: AggregateCommit, replayed: boolean): Promise<TransactedAppend> {
+  /** The state at the commit's last version; undefined where no reducer is bound. */
+  #folded(commit: AggregateCommit, replayed: boolean): Promise<FoldAnswer> | undefined {
     const { aggregateId, aggregateType, baseVersion, events } = commit;
-    const endVersion = baseVersion + events.length;
-    const result = {
-      aggregateId,
-      aggregateType,
-      startVersion: baseVersion + 1,
-      endVersion,
-      eventIds: events.map((event) => event.eventId),
-    };
-    if (this.#bindings.of(aggregateType) === undefined) return result;
-    const answer = replayed
-      ? await this.reads.stateAt(aggregateId, aggregateType, endVersion)
-      : await this.#reducers.fold(commit);
-    return 'status' in answer
-      ? { ...result, stateStatus: answer.status }
-      : { ...result, state: answer.state ?? JSON_NULL };
+    if (this.#bindings.of(aggregateType) === undefined) return undefined;
+    return replayed
+      ? this.reads.stateAt(aggregateId, aggregateType, baseVersion + events.length)
+      : this.#reducers.fold(commit);
   }
 
   /** Resolves when the record is in the log: from then on whoever asks finds nothing of the aggregate. */

@@ -84,8 +84,8 @@ export interface AppendResult {
   /** Of the last event in the tenant's feed; undefined: its place in the tenant's order was not known in time. */
   readonly position?: number | undefined;
   /** JSON text of the state at exactly `endVersion` (`null` as JSON where the reducer gave none); absent when no reducer is bound or `stateStatus` says why. */
-  readonly state?: Buffer;
-  readonly stateStatus?: StateStatus;
+  readonly state?: Buffer | undefined;
+  readonly stateStatus?: StateStatus | undefined;
 }
 
 /** Of one aggregate of a transaction; times and the position are the transaction's. */

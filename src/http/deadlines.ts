@@ -21,15 +21,22 @@ export class Deadlines {
 
   /** The outcome of `work`, or the rejection by `late` when that takes too long. What `work` does later is nobody's. */
   within<T>(work: Promise<T>, late: () => Error): Promise<T> {
-    let waiting: Waiting | undefined;
-    const overdue = new Promise<never>((_resolve, reject) => {
-      waiting = { until: performance.now() + this.#afterMs, giveUp: () => reject(late()) };
+    // One promise and one reaction: each append goes through here.
+    return new Promise<T>((resolve, reject) => {
+      const waiting = { until: performance.now() + this.#afterMs, giveUp: () => reject(late()) };
       this.#waiting.add(waiting);
+      if (this.#timer === undefined) this.#arm(this.#afterMs);
+      work.then(
+        (outcome) => {
+          this.#waiting.delete(waiting);
+          resolve(outcome);
+        },
+        (error: Error) => {
+          this.#waiting.delete(waiting);
+          reject(error);
+        },
+      );
     });
-    if (this.#timer === undefined) this.#arm(this.#afterMs);
-    const settled = (): void => void (waiting && this.#waiting.delete(waiting));
-    work.then(settled, settled);
-    return Promise.race([work, overdue]);
   }
 
   #arm(ms: number): void {
