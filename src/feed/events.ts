@@ -192,43 +192,80 @@ function positioned(input: CommitInput): readonly PositionedEvent[] {
         ));
 }
 
-const positionedFrom = (first: number, commit: AggregateCommit): PositionedEvent[] =>
-  commit.events.map((event, i) => new EventInFeed(first + i, commit, event, commit.baseVersion + i + 1));
+function positionedFrom(first: number, commit: AggregateCommit): PositionedEvent[] {
+  const { events, baseVersion } = commit;
+  const [only] = events;
+  // Most commits have one event: an array that grows would have room for many.
+  if (events.length === 1 && only !== undefined) return [new EventInFeed(first, commit, only, baseVersion + 1)];
+  return events.map((event, i) => new EventInFeed(first + i, commit, event, baseVersion + i + 1));
+}
 
-/** Keeps its bytes: it is encoded for who asks first, and told to all. */
+/** Keeps its bytes: it is encoded for who asks first, and told to all. What it says is that of the commit: a copy would cost more than all else. */
 class EventInFeed implements PositionedEvent {
   readonly position: number;
-  readonly eventId: string;
-  readonly aggregateId: string;
-  readonly aggregateType: string;
-  readonly eventType: string;
   readonly version: number;
-  readonly timestamp: number;
-  readonly correlationId: string | undefined;
-  readonly causationId: string | undefined;
-  readonly data: Buffer;
-  readonly metadata: Buffer | undefined;
-  /** Out of the reach of who copies its members: a copy may be of something else. */
+  readonly #commit: AggregateCommit;
+  readonly #event: AggregateCommit['events'][number];
   #bytes: RecordBytes | undefined;
+  #asked = false;
 
   constructor(position: number, commit: AggregateCommit, event: AggregateCommit['events'][number], version: number) {
     this.position = position;
-    this.eventId = event.eventId;
-    this.aggregateId = commit.aggregateId;
-    this.aggregateType = commit.aggregateType;
-    this.eventType = event.eventType;
     this.version = version;
-    this.timestamp = commit.timestamp;
-    this.correlationId = event.correlationId ?? commit.correlationId;
-    this.causationId = event.causationId ?? commit.causationId;
-    this.data = event.data;
-    this.metadata = event.metadata ?? commit.metadata;
+    this.#commit = commit;
+    this.#event = event;
+  }
+
+  get eventId(): string {
+    return this.#event.eventId;
+  }
+
+  get aggregateId(): string {
+    return this.#commit.aggregateId;
+  }
+
+  get aggregateType(): string {
+    return this.#commit.aggregateType;
+  }
+
+  get eventType(): string {
+    return this.#event.eventType;
+  }
+
+  get timestamp(): number {
+    return this.#commit.timestamp;
+  }
+
+  get correlationId(): string | undefined {
+    return this.#event.correlationId ?? this.#commit.correlationId;
+  }
+
+  get causationId(): string | undefined {
+    return this.#event.causationId ?? this.#commit.causationId;
+  }
+
+  get data(): Buffer {
+    return this.#event.data;
+  }
+
+  get metadata(): Buffer | undefined {
+    return this.#event.metadata ?? this.#commit.metadata;
+  }
+
+  /** False the first time. */
+  askedAgain(): boolean {
+    const asked = this.#asked || this.#bytes !== undefined;
+    this.#asked = true;
+    return asked;
   }
 
   bytes(encoded: (event: PositionedEvent) => RecordBytes): RecordBytes {
     return (this.#bytes ??= encoded(this));
   }
 }
+
+/** Somebody has asked for it before: worth keeping its bytes. */
+export const isAskedAgain = (event: PositionedEvent): boolean => event instanceof EventInFeed && event.askedAgain();
 
 /** The bytes of an event, encoded once where it is of a feed. */
 export const bytesOnce = (event: PositionedEvent, encoded: (event: PositionedEvent) => RecordBytes): RecordBytes =>

@@ -1,4 +1,5 @@
 import { InvariantError } from '../core/errors.js';
+import { firstIndex } from '../core/first-index.js';
 import { READ_BYTES } from '../core/reads.js';
 import type { SharedCache } from '../core/shared-cache.js';
 import { overSlices } from '../core/slices.js';
@@ -148,7 +149,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
   }
 
   async read(from: number, budget: Budget): Promise<Page<T>> {
-    const { bytes = READ_BYTES } = budget;
+    const { bytes = READ_BYTES, items: most = Infinity } = budget;
     const recent = this.recent(from, budget);
     if (recent !== undefined) {
       if (this.#pages.length > 0) this.#pages = this.#pages.filter((page) => from < page.from || from > page.end);
@@ -166,8 +167,11 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
       if (follows && page.end < head && page.end < this.#tail.start) this.#readAhead(page.end, head, bytes);
     }
     const { kind } = this.#options;
-    const first = page.items.findIndex((item) => kind.positionOf(item) >= from);
-    return { items: first < 0 ? [] : this.#left(page.items.slice(first)), end: page.end };
+    const first = firstIndex(page.items.length, (i) => kind.positionOf(page.items[i] as T) >= from);
+    const items = page.items.slice(first, first + most);
+    const last = items.at(-1);
+    const end = last === undefined || first + items.length === page.items.length ? page.end : kind.positionOf(last) + 1;
+    return { items: this.#left(items), end };
   }
 
   /** Items at ascending offsets that an index gave; those that the log has dropped are left out. */

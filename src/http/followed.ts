@@ -1,6 +1,7 @@
 import type { CatalogChange } from '../catalog/catalog.js';
 import type { RecordBytes } from '../feed/record-bytes.js';
 import type { FollowedFeed } from '../feed/feed.js';
+import type { LineBuffer } from '../feed/line-buffer.js';
 import type { FeedHub } from '../feed/hub.js';
 import { PrefacedSubscription, type Preface, type PrefacedSubscriber } from '../feed/prefaced-subscription.js';
 import type { Subscriber, Subscription } from '../feed/subscription.js';
@@ -12,6 +13,8 @@ export interface Followed<T> {
   readonly source: Source<T>;
   /** The bytes of an item on each channel. */
   readonly encode: (item: T) => RecordBytes;
+  /** Writes the line of an item, the same bytes as `encode` gives, where that costs less for a single reader. */
+  readonly writeLine?: (item: T, lines: LineBuffer) => void;
   /** Items that the client doesn't want are passed over; undefined: it wants all. */
   readonly wanted: ((item: T) => boolean) | undefined;
   /** Asked before anything is sent, more than once. @throws StatefoldError where the tenant may not follow it, NOT_FOUND where it has none such. */

@@ -6,6 +6,8 @@ const BYTES_PER_ITEM = 512;
 /** While streams of a tenant wait for its own memory, those that keep it have no longer before it is looked how fast they read. */
 const KEPT_FROM_OTHERS_MS = 5_000;
 
+const bytesOf = (item: Buffer | number): number => (typeof item === 'number' ? item : item.length);
+
 /** A stream as its tenant's memory knows it. */
 interface Member {
   /** There may be room for what was not taken before. */
@@ -33,9 +35,9 @@ class TenantStreams {
     return this.#waiting.size > 0 && this.#refusedBy === 'tenant';
   }
 
-  tryKeep(item: Buffer): boolean {
-    const kept = this.#keptBy.get(item) ?? 0;
-    const bytes = BYTES_PER_ITEM + (kept === 0 ? item.length : 0);
+  tryKeep(item: Buffer | number): boolean {
+    const kept = typeof item === 'number' ? 0 : (this.#keptBy.get(item) ?? 0);
+    const bytes = BYTES_PER_ITEM + (kept === 0 ? bytesOf(item) : 0);
     const refusedBy = this.#budget.refuses('streams', bytes);
     if (refusedBy !== undefined) {
       this.#refusedBy = refusedBy;
@@ -43,16 +45,22 @@ class TenantStreams {
       return false;
     }
     this.#hold.add(bytes);
-    this.#keptBy.set(item, kept + 1);
+    if (typeof item !== 'number') this.#keptBy.set(item, kept + 1);
     return true;
   }
 
-  release(item: Buffer): void {
+  release(item: Buffer | number): void {
+    this.#hold.sub(BYTES_PER_ITEM + (this.#isKept(item) ? 0 : bytesOf(item)));
+    this.wake();
+  }
+
+  /** By others, after one has read it. */
+  #isKept(item: Buffer | number): boolean {
+    if (typeof item === 'number') return false;
     const kept = (this.#keptBy.get(item) ?? 1) - 1;
     if (kept > 0) this.#keptBy.set(item, kept);
     else this.#keptBy.delete(item);
-    this.#hold.sub(BYTES_PER_ITEM + (kept > 0 ? 0 : item.length));
-    this.wake();
+    return kept > 0;
   }
 
   wait(member: Member): void {
@@ -120,7 +128,8 @@ export const STREAM_LIMITS: StreamLimits = { maxBufferedBytes: 1024 * 1024, drai
 export const POSITION_MS = 10_000;
 
 interface Kept {
-  readonly item: Buffer;
+  readonly item: Buffer | number;
+  readonly bytes: number;
   /** Monotonic milliseconds. */
   readonly since: number;
   /** What the slowest reader takes for it and all before it. */
@@ -143,17 +152,18 @@ export class StreamMemory implements Member {
   }
 
   /**
-   * Whether the stream may be given the item, beside `buffered` bytes that it has not read. False: it waits until `resume` is called.
+   * Whether the stream may be given the item (its bytes, or how many they are where no other stream has them), beside `buffered` bytes that it has not read. False: it waits until `resume` is called.
    */
-  tryPush(item: Buffer, buffered: number, now: number): boolean {
-    this.settle(buffered);
-    if (this.#kept.length === 0 && buffered + item.length <= COUNTED_BYTES) return true;
+  tryPush(item: Buffer | number, buffered: number, now: number): boolean {
+    if (this.#kept.length > 0) this.settle(buffered);
+    const bytes = bytesOf(item);
+    if (this.#kept.length === 0 && buffered + bytes <= COUNTED_BYTES) return true;
     if (!this.#tenant.tryKeep(item)) {
       this.#tenant.wait(this);
       return false;
     }
-    this.#kept.push({ item, since: now, readingMs: ((buffered + item.length) / SLOWEST_READER) * 1000 });
-    this.#bytes += item.length;
+    this.#kept.push({ item, bytes, since: now, readingMs: ((buffered + bytes) / SLOWEST_READER) * 1000 });
+    this.#bytes += bytes;
     return true;
   }
 
@@ -179,9 +189,9 @@ export class StreamMemory implements Member {
   /** So many bytes are left of what the stream was given: the last ones. */
   settle(buffered: number): void {
     let read = 0;
-    for (const { item } of this.#kept) {
-      if (this.#bytes - item.length < buffered) break;
-      this.#bytes -= item.length;
+    for (const { bytes } of this.#kept) {
+      if (this.#bytes - bytes < buffered) break;
+      this.#bytes -= bytes;
       read++;
     }
     if (read === 0) return;

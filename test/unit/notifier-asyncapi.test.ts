@@ -37,7 +37,10 @@ test('what the channels carry is what the AsyncAPI document says, field by field
   }
   const [input] = feedOf(listed).recent(1, {})?.items ?? [];
   const sent = { correlationId: 'c', causationId: 'd', metadata: Buffer.from('{"m":[1]}') };
-  for (const event of [input as PositionedEvent, { ...(input as PositionedEvent), ...sent }]) {
+  const { position, eventId, aggregateId, aggregateType, eventType, data, version, timestamp } =
+    input as PositionedEvent;
+  const withContext = { position, eventId, aggregateId, aggregateType, eventType, data, version, timestamp, ...sent };
+  for (const event of [input as PositionedEvent, withContext]) {
     validate('feedEvent', eventBytes(event).message);
     validate('feedServerSentEvent', eventBytes(event).record);
     validate('feedLine', eventBytes(event).line);
@@ -51,7 +54,7 @@ test('what the channels carry is what the AsyncAPI document says, field by field
     assert.match(serverSentEvent.toString(), /^id: 7\nevent: erased\n/);
     validate('aggregateErased', EVENT_MESSAGES.messageOf(erased).body());
   }
-  const whole = eventBytes({ ...(input as PositionedEvent), ...sent }).record.toString();
+  const whole = eventBytes(withContext).record.toString();
   const { feedRecord } = (document as unknown as { components: { schemas: { feedRecord: { properties: object } } } })
     .components.schemas;
   assert.deepEqual(Object.keys(JSON.parse(whole) as object).sort(), Object.keys(feedRecord.properties).sort());

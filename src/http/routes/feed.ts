@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { MAX_AGGREGATE_ID, MAX_EVENT_TYPE } from '../../core/names.js';
 import { StatefoldError } from '../../core/errors.js';
 import { cloudEventBytes } from '../../feed/cloud-event.js';
-import { eventBytes } from '../../feed/event-record.js';
+import { eventBytes, writeEventLine } from '../../feed/event-record.js';
 import { isErasure, isEvent, type FeedItem } from '../../feed/events.js';
 import { ALL_EVENTS } from '../../feed/sources.js';
 import type { Followed } from '../followed.js';
@@ -90,6 +90,7 @@ function wantedBy({ aggregateType, eventType, aggregateId }: Filters): Followed<
 const events = (filters: Filters): Followed<FeedItem> => ({
   source: ALL_EVENTS,
   encode: eventBytes,
+  writeLine: writeEventLine,
   wanted: wantedBy(filters),
   // Every tenant has it.
   guard: () => undefined,
@@ -100,7 +101,7 @@ const events = (filters: Filters): Followed<FeedItem> => ({
 });
 
 /** The same as CloudEvents. An erasure is no event: what was erased is not among them, and that is all that is said. */
-function cloudEvents(tenantId: string, followed: Followed<FeedItem>): Followed<FeedItem> {
+function cloudEvents(tenantId: string, { writeLine: _, ...followed }: Followed<FeedItem>): Followed<FeedItem> {
   const encode = cloudEventBytes(tenantId);
   return {
     ...followed,

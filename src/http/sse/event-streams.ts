@@ -9,6 +9,7 @@ import { Pulse, type Beating } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import { keyUntil, type Authenticator } from '../auth.js';
+import { LineBuffer } from '../../feed/line-buffer.js';
 import type { RecordBytes } from '../../feed/record-bytes.js';
 import { beginningOf, subscribe, type Before, type Followed, type FollowQuery } from '../followed.js';
 import { integerText } from '../parameters.js';
@@ -58,6 +59,8 @@ interface Format {
   readonly contentType: string;
   readonly head: (retryMs: number) => string;
   readonly bytes: (record: RecordBytes) => Buffer;
+  /** Items may be written by `Followed.writeLine`. */
+  readonly isLines?: true;
   /** Keeps an idle stream alive; `position`: how far it is, where that is told. */
   readonly mark: (position: number | undefined) => string;
   /** What ends it in good order. */
@@ -80,6 +83,7 @@ const LINES: Format = {
   contentType: NDJSON,
   head: () => '',
   bytes: ({ line }) => line,
+  isLines: true,
   mark: (position) => (position === undefined ? '' : positionLine(position)),
   last: positionLine,
 };
@@ -99,6 +103,7 @@ export class EventStreams {
   readonly #limits: EventStreamsLimits;
   readonly #pulse: Pulse;
   readonly #streams = new Set<OpenStream>();
+  readonly #gathering = new Gathering();
 
   constructor(options: EventStreamsOptions) {
     this.#options = options;
@@ -175,6 +180,7 @@ export class EventStreams {
       limits,
       now: () => this.#pulse.now,
       memory,
+      gathering: this.#gathering,
     });
     this.#streams.add(stream);
     this.#pulse.add(stream);
@@ -223,6 +229,27 @@ interface EventStreamOptions<T> {
   readonly limits: EventStreamsLimits;
   readonly now: () => number;
   readonly memory: StreamMemory;
+  readonly gathering: Gathering;
+}
+
+/** The one buffer in which streams gather their lines: it is of one stream at a time, which gives it up to the next. */
+class Gathering {
+  readonly lines = new LineBuffer();
+  #owner: { giveUp(lines: Buffer): void } | undefined;
+
+  /** For whoever takes it. */
+  for(owner: { giveUp(lines: Buffer): void }): LineBuffer {
+    if (this.#owner !== owner) this.release(this.#owner);
+    this.#owner = owner;
+    return this.lines;
+  }
+
+  /** What the owner has gathered is given to it. */
+  release(owner: { giveUp(lines: Buffer): void } | undefined): void {
+    if (owner === undefined || this.#owner !== owner) return;
+    this.#owner = undefined;
+    if (this.lines.length > 0) owner.giveUp(this.lines.take());
+  }
 }
 
 /** One open stream of whatever items. */
@@ -260,20 +287,34 @@ class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
   }
 
   push(item: T): boolean | 'later' {
-    const { followed, format, until = Infinity, memory, now } = this.#options;
+    const { until = Infinity } = this.#options;
     const { reached } = this;
     if (reached > until) {
       this.#finish();
       return false;
     }
-    const bytes = format.bytes(followed.encode(item));
-    if (!memory.tryPush(bytes, this.#buffered, now())) return 'later';
-    if (reached === until) {
-      this.#write(bytes);
-      this.#finish();
-      return false;
+    const taken = this.#give(item);
+    if (taken === 'later' || reached !== until) return taken;
+    this.#finish();
+    return false;
+  }
+
+  #give(item: T): boolean | 'later' {
+    const { followed, format, memory, now, gathering } = this.#options;
+    if (format.isLines === undefined || followed.writeLine === undefined) {
+      const bytes = format.bytes(followed.encode(item));
+      return memory.tryPush(bytes, this.#buffered, now()) ? this.#write(bytes) : 'later';
     }
-    return this.#write(bytes);
+    const buffered = this.#buffered;
+    const lines = gathering.for(this);
+    const { length } = lines;
+    followed.writeLine(item, lines);
+    const bytes = lines.length - length;
+    if (!memory.tryPush(bytes, buffered, now())) {
+      lines.cutTo(length);
+      return 'later';
+    }
+    return this.#wrote(bytes);
   }
 
   pushBefore(item: T): boolean | 'later' {
@@ -292,9 +333,19 @@ class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
 
   /** False: the buffer is full with it. */
   #write(bytes: Buffer): boolean {
+    this.#options.gathering.release(this);
+    this.#unwritten.push(bytes);
+    return this.#wrote(bytes.length);
+  }
+
+  giveUp(lines: Buffer): void {
+    this.#unwritten.push(lines);
+  }
+
+  #wrote(bytes: number): boolean {
     const { response, limits, memory, now } = this.#options;
-    if (this.#unwritten.push(bytes) === 1) queueMicrotask(() => this.#flush());
-    this.#unwrittenBytes += bytes.length;
+    if (this.#unwrittenBytes === 0) queueMicrotask(() => this.#flush());
+    this.#unwrittenBytes += bytes;
     if (this.#unwrittenBytes < WRITE_BYTES && this.#buffered <= limits.maxBufferedBytes) return true;
     if (this.#flush() || response.writableLength <= limits.maxBufferedBytes) return true;
     memory.fill(now());
@@ -307,6 +358,7 @@ class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
   }
 
   #flush(): boolean {
+    this.#options.gathering.release(this);
     const unwritten = this.#unwritten;
     const [first] = unwritten;
     if (first === undefined) return true;

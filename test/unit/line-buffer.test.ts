@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { LineBuffer } from '../../src/feed/line-buffer.js';
+
+test('what is gathered is taken as one piece, and then there is nothing', () => {
+  const lines = new LineBuffer();
+  lines.ascii('{"a":');
+  lines.text('"ä€😀"');
+  lines.ascii(',"b":');
+  lines.json(Buffer.from('{"c":\r\n [1,\n2]}'));
+  lines.bytes(Buffer.from('}\n'));
+  const line = '{"a":"ä€😀","b":{"c":   [1, 2]}}\n';
+  assert.equal(lines.length, Buffer.byteLength(line));
+  assert.equal(lines.take().toString(), line);
+  assert.equal(lines.length, 0);
+  assert.equal(lines.take().length, 0);
+});
+
+test('what was taken stays as it was, and what is too much is taken back', () => {
+  const lines = new LineBuffer();
+  lines.ascii('one\n');
+  const { length } = lines;
+  lines.ascii('another\n');
+  lines.cutTo(length);
+  lines.ascii('two\n');
+  const taken = lines.take();
+  lines.ascii('three and more\n');
+  assert.equal(taken.toString(), 'one\ntwo\n');
+  assert.equal(lines.take().toString(), 'three and more\n');
+});
+
+test('it grows with what is larger than it, whatever wrote that', () => {
+  const large = 'x'.repeat(3 * 1024 * 1024);
+  const lines = new LineBuffer();
+  lines.ascii('before,');
+  lines.ascii(large);
+  lines.text(`,${large}é,`);
+  lines.json(Buffer.from(large));
+  lines.bytes(Buffer.from(large));
+  assert.equal(lines.take().toString(), `before,${large},${large}é,${large}${large}`);
+  lines.ascii('after');
+  assert.equal(lines.take().toString(), 'after');
+});
