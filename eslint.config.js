@@ -115,7 +115,7 @@ const CONFINED = {
   'cli-progress': ['cli'],
   rfc6902: ['inspection'],
   re2js: ['event-schemas'],
-  'lru-cache': ['event-schemas'],
+  'lru-cache': ['event-schemas', 'webhooks'],
 };
 
 const element = (type) => ({ element: { type } });

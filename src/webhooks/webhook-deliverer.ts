@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { traced, tracing } from '../core/tracing.js';
 import type { Catalog, CatalogChange, EndpointEntity } from '../catalog/catalog.js';
 import { isClosed, onSuspension } from '../catalog/suspension.js';
@@ -108,6 +109,8 @@ const DEFAULT_LIMITS: WebhookLimits = {
 const DISABLING: BackOff = { first: 1_000, last: 60_000 };
 /** Tenants that are opened at once at a start, to deliver what the last run left. */
 const OPEN_AT_ONCE = 4;
+/** How many are kept opened. */
+const UNSEALED = 1_000;
 
 /** Delivers to every endpoint that the catalog has, as it has it at every moment. */
 export class WebhookDeliverer {
@@ -120,6 +123,8 @@ export class WebhookDeliverer {
   readonly #client: WebhookClient;
   readonly #clock: Clock;
   readonly #context: EndpointContext;
+  /** Secrets and headers that attempts need again and again: to open one takes as long as to sign with it. */
+  readonly #unsealed: LRUCache<string, string>;
   #closed = false;
 
   constructor(private readonly options: WebhookDelivererOptions) {
@@ -132,6 +137,7 @@ export class WebhookDeliverer {
       now: () => clock.now(),
       ...(resolve === undefined ? {} : { resolve }),
     });
+    this.#unsealed = new LRUCache({ max: UNSEALED, memoMethod: (sealed) => options.unseal(sealed) });
     const limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#context = {
       hub,
@@ -384,7 +390,8 @@ export class WebhookDeliverer {
     signal: AbortSignal,
     further: Readonly<Record<string, string>> = {},
   ): Promise<SentNow> {
-    const { catalog, unseal } = this.options;
+    const { catalog } = this.options;
+    const unseal = (sealed: string): string => this.#unsealed.memo(sealed);
     const { tenantId, endpointId } = endpoint;
     const begun = this.#context.timers.now();
     const at = this.#clock.now();

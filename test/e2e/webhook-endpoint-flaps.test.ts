@@ -10,14 +10,19 @@ test('14: an endpoint that flaps under 1,000 messages, and kills between attempt
   const KEYS = 20;
   const taken: { sequence: number; key: string; version: number }[] = [];
   let count = 0;
+  /** While messages are appended none is answered: enough of them are left for the kill. */
+  let appended = Promise.resolve();
   w.receiver.answers.set('/flaps', ({ record }) => {
     // One in three is refused, in runs; once there are enough in a row for the endpoint to be tried with pauses.
-    if (++count % 12 < 4 || (count >= 300 && count < 307)) return { status: 503 };
+    if (++count % 12 < 4 || (count >= 300 && count < 307)) return { status: 503, after: appended };
     taken.push(record);
-    return { status: 200 };
+    return { status: 200, after: appended };
   });
   const append = async (rounds: number): Promise<void> => {
+    let answer = (): void => undefined;
+    appended = new Promise((resolve) => (answer = resolve));
     for (let i = 0; i < rounds; i++) await Promise.all(Array.from({ length: KEYS }, (_, key) => w.add(`k${key}`)));
+    answer();
   };
   await append(20);
   const kill = async (): Promise<void> => {
