@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream, createWriteStream, existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { open, rename, rm, writeFile } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -11,6 +11,8 @@ import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
 import { DirectoryInUseError, LOCK_FILE, lockDirectory } from '../log/embedded/instance-lock.js';
 import { copyLog } from '../log/embedded/log-backup.js';
 import { DATA_FORMAT, FORMAT_FILE, RESTORED_FILE, RESTORING_FILE } from './data-directory.js';
+import { synced, writeDurably } from './durable-file.js';
+import { noteBackup } from './last-backup.js';
 
 /** What a backup is complete with: written last. */
 const MANIFEST_FILE = 'backup.json';
@@ -41,7 +43,8 @@ const OF_PART: ReadonlySet<string> = new Set([PART_FOLDER, `${MANIFEST_FILE}.new
 
 /**
  * Copies what a data directory of the embedded log can't be without into a folder of its own, while a service uses it or not. What
- * is written lies under a name of its own there until all of it is on the disk; where that was cut off, it is begun anew.
+ * is written lies under a name of its own there until all of it is on the disk; where that was cut off, it is begun anew. The data
+ * directory is told when it was taken; where it can't be, the backup is whole all the same.
  * @throws CliError saying what to do
  */
 export async function backUp(dataDirectory: string, folder: string, writtenBy: string): Promise<BackupSummary> {
@@ -67,7 +70,7 @@ export async function backUp(dataDirectory: string, folder: string, writtenBy: s
       mustTakeBackup(folder);
       removePart();
     }
-    return await written(dataDirectory, folder, writtenBy);
+    return await noted(dataDirectory, await written(dataDirectory, folder, writtenBy));
   } catch (error) {
     if (error instanceof CliError) throw error;
     // Nobody is to find the half of it.
@@ -76,6 +79,15 @@ export async function backUp(dataDirectory: string, folder: string, writtenBy: s
   } finally {
     done();
     await lock.release();
+  }
+}
+
+async function noted(dataDirectory: string, made: BackupSummary): Promise<BackupSummary> {
+  try {
+    await noteBackup(dataDirectory, made.takenAt);
+    return made;
+  } catch (error) {
+    return { ...made, notNoted: (error as Error).message };
   }
 }
 
@@ -102,7 +114,7 @@ async function written(dataDirectory: string, folder: string, writtenBy: string)
   makePrivateFolder(join(part, LOG_FOLDER));
   await copyLog(join(dataDirectory, LOG_FOLDER), join(part, LOG_FOLDER));
   makeFilesPrivate(join(part, LOG_FOLDER));
-  const files: BackedUpFile[] = [await noted(part, LOG_FILE)];
+  const files: BackedUpFile[] = [await hashed(part, LOG_FILE)];
   for (const name of KEPT_FILES) {
     const path = join(dataDirectory, name);
     if (existsSync(path)) files.push(await copied(path, part, name));
@@ -194,7 +206,7 @@ async function copied(from: string, folder: string, name: BackedUpFile['name']):
 }
 
 /** A file that is there. */
-async function noted(folder: string, name: BackedUpFile['name']): Promise<BackedUpFile> {
+async function hashed(folder: string, name: BackedUpFile['name']): Promise<BackedUpFile> {
   const path = join(folder, name);
   const seen = counting();
   await pipeline(createReadStream(path), seen.counted, (read: AsyncIterable<unknown>) => drained(read));
@@ -217,22 +229,4 @@ function counting(): { readonly counted: Transform; hash(): { readonly bytes: nu
     },
   });
   return { counted, hash: () => ({ bytes, sha256: sha256.digest('hex') }) };
-}
-
-/** Whole or not at all. */
-async function writeDurably(folder: string, name: string, text: string): Promise<void> {
-  const draft = join(folder, `${name}.new`);
-  await writeFile(draft, text, { mode: 0o600, flush: true });
-  await rename(draft, join(folder, name));
-  await synced(folder);
-}
-
-/** What lies under the path is on the disk when this resolves; of a folder its names. */
-async function synced(path: string): Promise<void> {
-  const file = await open(path, 'r');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }

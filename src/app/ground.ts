@@ -17,6 +17,7 @@ import { LastHour } from '../telemetry/last-hour.js';
 import { serveMetrics } from '../telemetry/metrics-server.js';
 import type { Metrics } from '../telemetry/metrics.js';
 import { takeDataDirectory } from './data-directory.js';
+import { lastBackupOf } from './last-backup.js';
 import { openTestClock, requireNothingToKeep } from './test-mode.js';
 import { logIsLocal } from './log-setup.js';
 import { memoryLimits } from './memory-limits.js';
@@ -75,6 +76,11 @@ export async function openGround(options: ServiceOptions, shutdown: Shutdown): P
   shutdown.add('instance lock', () => lock.release());
   metrics.watch('data_directory_free_bytes', () => spaceOf(settings.dataDirectory).free);
   metrics.watch('data_directory_size_bytes', () => spaceOf(settings.dataDirectory).size);
+  if (logIsLocal(settings))
+    metrics.watch('last_backup_timestamp_seconds', () => {
+      const takenAt = lastBackupOf(settings.dataDirectory);
+      return takenAt === undefined ? undefined : takenAt / 1000;
+    });
   const door = new FrontDoor(settings);
   const url = urlOf(settings.host, await door.listen());
   shutdown.add('port', () => door.close());

@@ -15,6 +15,10 @@ export function addBackupCommands(program: Command, { io, show }: Pick<CommandCo
     .action(async (folder: string) => {
       const made = await toolsOf(io).backUp(folder);
       show(made, () => `${folder}: ${size(made)}, of all that was acknowledged until ${made.takenAt}\n`);
+      if (made.notNoted !== undefined)
+        io.stderr.write(
+          `The backup is whole, but the data directory could not be told of it (${made.notNoted}): the metric of the last backup stays as it was.\n`,
+        );
       if (!made.hasMasterKey)
         io.stderr.write(
           'The master key is not in it, since STATEFOLD_MASTER_KEY sets it: keep that key elsewhere. Without it webhook secrets are of no use.\n',

@@ -34,6 +34,8 @@ export interface BackupSummary {
   readonly bytes: number;
   /** False: a setting gave the service its master key. */
   readonly hasMasterKey: boolean;
+  /** Why the data directory does not tell when it was taken, where it could not be noted there. */
+  readonly notNoted?: string;
 }
 
 /** Of the data directory that the settings of this environment name. @throws CliError saying what to do */

@@ -28,7 +28,8 @@ export type Watched =
   | 'read_store_refused_tenants'
   | 'read_store_rebuild_failing'
   | 'data_directory_free_bytes'
-  | 'data_directory_size_bytes';
+  | 'data_directory_size_bytes'
+  | 'last_backup_timestamp_seconds';
 
 const WATCHED: Readonly<Record<Watched, string>> = {
   log_topics_short_of_copies:
@@ -50,6 +51,8 @@ const WATCHED: Readonly<Record<Watched, string>> = {
   read_store_rebuild_failing: '1 while a rebuild of the read store stands still, and tries again.',
   data_directory_free_bytes: 'Bytes that this process may still write to the file system of its data directory.',
   data_directory_size_bytes: 'Bytes of the file system of the data directory; 0 where it does not say.',
+  last_backup_timestamp_seconds:
+    'When the last whole backup of the data directory was taken, in seconds since the epoch; absent where there was none.',
 };
 
 /** Counters as of now, since the start of the process. */
@@ -75,7 +78,7 @@ const APPENDING = ['/events', '/events/batch', '/events/transaction'].map((route
  */
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #watched = new Map<Watched, () => number>();
+  readonly #watched = new Map<Watched, () => number | undefined>();
   readonly #requests = new Map<string, Series>();
 
   readonly #requestSeconds = this.#distribution(
@@ -286,8 +289,9 @@ export class Metrics {
   constructor() {
     for (const name of Object.keys(WATCHED) as Watched[]) {
       const gauge: Gauge = this.#gauge(name, WATCHED[name], () => {
-        const read = this.#watched.get(name);
-        if (read !== undefined) gauge.set(read());
+        const value = this.figure(name);
+        if (value === undefined) gauge.remove();
+        else gauge.set(value);
       });
       gauge.remove();
     }
@@ -391,19 +395,24 @@ export class Metrics {
 
   readonly websockets = (open: number): void => this.#websockets.set(open);
 
-  /** Reads `figure` at each scrape. Without a source it has no sample. */
-  watch(figure: Watched, read: () => number): void {
+  /** Reads `figure` at each scrape. Without a source, or where that knows none, it has no sample. */
+  watch(figure: Watched, read: () => number | undefined): void {
     this.#watched.set(figure, read);
   }
 
-  /** A watched figure as of now; undefined without a source. */
+  /** A watched figure as of now; undefined without a source, or where that knows none. */
   figure(name: Watched): number | undefined {
     return this.#watched.get(name)?.();
   }
 
   /** All watched figures as of now, by the names that `/metrics` has them under, without the prefix. */
   get figures(): Readonly<Partial<Record<Watched, number>>> {
-    return Object.fromEntries([...this.#watched].map(([name, read]) => [name, read()]));
+    return Object.fromEntries(
+      [...this.#watched].flatMap(([name, read]) => {
+        const value = read();
+        return value === undefined ? [] : [[name, value]];
+      }),
+    );
   }
 
   totals(): Totals {

@@ -65,11 +65,19 @@ test('what is restored has all that was acknowledged before the backup, in its o
   const projectionId = await before.deploy('projections', LANES.source, {
     config: JSON.stringify({ webhook: { url: 'http://127.0.0.1:9/' } }),
   });
+  assert.equal(await lastBackupTold(before), undefined);
   const load = appending(before);
   await until(() => load.acknowledged.length > 300);
   const acknowledged = [...load.acknowledged];
   const taken = await statefold(settings(data), elsewhere, 'backup', folder, '--json');
   assert.equal(taken.code, 0, taken.err);
+  const { takenAt } = JSON.parse(taken.out) as { takenAt: string };
+  assert.equal(await lastBackupTold(before), Date.parse(takenAt) / 1000);
+  assert.equal(statSync(join(data, 'last-backup')).mode & 0o077, 0, 'what is noted of it is open to others');
+  assert.deepEqual(
+    readdirSync(data).filter((name) => name.endsWith('.new')),
+    [],
+  );
   const told = load.acknowledged.length;
   await until(() => load.acknowledged.length > told + 50);
   await load.end();
@@ -89,6 +97,7 @@ test('what is restored has all that was acknowledged before the backup, in its o
     assert.equal(statSync(join(again, name)).mode & 0o077, 0, `${name} is open to others`);
   const after = await startService(t, { readStore: true, dataDirectory: again });
   assert.equal(await secretOf(after), endpoints);
+  assert.equal(await lastBackupTold(after), undefined, 'the restored one was never backed up');
   const lanes = new Map<string, Chain>();
   for (const [i, whole] of all.entries()) {
     const aggregateId = `ledger-${i}`;
@@ -121,6 +130,13 @@ test('what is restored has all that was acknowledged before the backup, in its o
     return text.includes(`statefold_read_store_rows_total{table="events"} ${rows}\n`);
   });
 });
+
+/** Seconds since the epoch, as the metric has it. */
+async function lastBackupTold(service: Service): Promise<number | undefined> {
+  const { text } = await service.get('/metrics', AS_ADMIN);
+  const told = /^statefold_last_backup_timestamp_seconds (\S+)$/m.exec(text)?.[1];
+  return told === undefined ? undefined : Number(told);
+}
 
 async function feedOf(service: Service): Promise<readonly Stored[]> {
   const out: Stored[] = [];
@@ -234,4 +250,16 @@ test('where a backup can not be made at all, it says so and leaves nothing', asy
   assert.equal(full.code, 1);
   assert.match(full.err, /The backup could not be made: .*Nothing of it was left/);
   assert.deepEqual(readdirSync(disk), ['balloon']);
+});
+
+test('a backup is whole also where the data directory can not be told of it, and says so', async (t) => {
+  const { data, elsewhere } = await madeOnce(t);
+  rmSync(join(data, 'last-backup'));
+  mkdirSync(join(data, 'last-backup'));
+  const taken = await statefold(settings(data), elsewhere, 'backup', join(elsewhere, 'untold'));
+  assert.equal(taken.code, 0, taken.err);
+  assert.match(taken.err, /The backup is whole, but the data directory could not be told of it \(.+\)/);
+  assert.ok(!existsSync(join(data, 'last-backup.new')));
+  const restored = await statefold(settings(join(elsewhere, 'fresh')), elsewhere, 'restore', join(elsewhere, 'untold'));
+  assert.equal(restored.code, 0, restored.err);
 });

@@ -41,6 +41,8 @@ test('what the observers are told shows at the next scrape', async () => {
   metrics.http.tunnels(7);
   let active = 2;
   metrics.watch('active_tenants', () => active);
+  let backup: number | undefined;
+  metrics.watch('last_backup_timestamp_seconds', () => backup);
 
   const samples = await scrape(metrics);
   const expected: Record<string, number> = {
@@ -77,12 +79,18 @@ test('what the observers are told shows at the next scrape', async () => {
   for (const [name, value] of Object.entries(expected)) assert.equal(samples.get(`statefold_${name}`), value, name);
   assert.ok((samples.get('process_resident_memory_bytes') ?? 0) > 0);
   assert.ok(!samples.has('statefold_projection_lag_commits'), 'a figure without a source has no sample');
+  assert.ok(!samples.has('statefold_last_backup_timestamp_seconds'), 'nor has one that its source does not know');
+  assert.deepEqual(metrics.figures, { active_tenants: 2 });
   assert.equal(samples.get('statefold_read_store_rows_rejected_total{table="events"}'), 0, 'the first one is a growth');
 
   active = 5;
+  backup = 1_800_000_000;
   metrics.tasks.appended(1);
   const later = await scrape(metrics);
   assert.equal(later.get('statefold_active_tenants'), 5);
+  assert.equal(later.get('statefold_last_backup_timestamp_seconds'), 1_800_000_000);
+  backup = undefined;
+  assert.ok(!(await scrape(metrics)).has('statefold_last_backup_timestamp_seconds'), 'it is known no more');
   assert.equal(later.get('statefold_appends_total'), 3);
 });
 

@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs';
+import { chown, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { writeDurably } from './durable-file.js';
+
+/** In a data directory that was backed up: when the last whole backup of it was taken, in ISO 8601. */
+const LAST_BACKUP_FILE = 'last-backup';
+
+/** Milliseconds since the epoch; undefined: it was never backed up, or what is noted can't be read. */
+export function lastBackupOf(dataDirectory: string): number | undefined {
+  try {
+    const time = Date.parse(readFileSync(join(dataDirectory, LAST_BACKUP_FILE), 'utf8').trim());
+    return Number.isNaN(time) ? undefined : time;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Notes that a backup, which is whole now, was taken at `takenAt` (ISO 8601). @throws the error of the system */
+export async function noteBackup(dataDirectory: string, takenAt: string): Promise<void> {
+  const noted = lastBackupOf(dataDirectory);
+  // One that began later may be through before this one; a time that has not come yet is of a clock that was wrong.
+  if (noted !== undefined && noted > Date.parse(takenAt) && noted <= Date.now()) return;
+  await writeDurably(dataDirectory, LAST_BACKUP_FILE, `${takenAt}\n`);
+  if (process.getuid?.() !== 0) return;
+  // The service, as another user, is to read what root has written.
+  const { uid, gid } = await stat(dataDirectory);
+  await chown(join(dataDirectory, LAST_BACKUP_FILE), uid, gid);
+}
