@@ -1,6 +1,7 @@
 import { StatefoldError } from '../core/errors.js';
 import { within } from '../core/within.js';
 import { DeploymentService } from '../deployments/deployment-service.js';
+import { FaultedArtefacts } from '../deployments/faulted-artefacts.js';
 import { EventTypeService } from '../event-schemas/event-type-service.js';
 import { InspectionService } from '../inspection/inspection-service.js';
 import type { OpenedEndpoints } from './open-endpoints.js';
@@ -18,6 +19,7 @@ export interface OpenedDeployments {
   readonly deployments: DeploymentService;
   readonly inspections: InspectionService;
   readonly eventTypes: EventTypeService;
+  readonly faultedArtefacts: FaultedArtefacts;
   readonly knows: (tenantId: string, partition: number) => Promise<void>;
 }
 
@@ -55,10 +57,8 @@ export function openDeployments(
     observer: metrics.deployments,
   });
   shutdown.add('deployments', () => deployments.close());
-  metrics.watch(
-    'faulted_artefacts',
-    () => catalog.list('artefact', undefined).filter(({ value }) => value.faultedAt !== undefined).length,
-  );
+  const faultedArtefacts = new FaultedArtefacts(catalog);
+  metrics.watch('faulted_artefacts', () => faultedArtefacts.total);
   const inspections = new InspectionService({
     tenants,
     catalog,
@@ -83,5 +83,5 @@ export function openDeployments(
     deadlineMs: settings.inspectionDeadlineMs,
     clock,
   });
-  return { deployments, inspections, eventTypes, knows };
+  return { deployments, inspections, eventTypes, faultedArtefacts, knows };
 }

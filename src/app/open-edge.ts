@@ -131,6 +131,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     ],
     processes: new KnownProcesses(ground, {
       ...{ ownership, peers: client, tenants, catalog },
+      faultedArtefacts: parts.deploying.faultedArtefacts,
       rebuild: () => sink?.rebuildStatus(),
     }),
     metrics: () => metrics.expose(),

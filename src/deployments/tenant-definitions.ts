@@ -1,4 +1,4 @@
-import type { ArtefactEntity, BindingEntity, Catalog } from '../catalog/catalog.js';
+import type { ArtefactEntity, BindingEntity, Catalog, Entry } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
 import type { BoundReducer } from '../aggregates/bindings.js';
 import type { TenantDefinitions } from '../tenancy/task-options.js';
@@ -12,7 +12,7 @@ const BINDINGS_PER_SLICE = 10_000;
 /** A tenant's code as its task needs it, read from the catalog. */
 export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDefinitions {
   return {
-    bindings: () => catalog.list('binding', tenantId).flatMap(({ value }) => boundReducer(catalog, value) ?? []),
+    bindAll: (bind) => bindEach(catalog, catalog.list('binding', tenantId), () => true, bind),
     projections: () => catalog.list('projection', tenantId).flatMap(({ value }) => targetOf(value) ?? []),
     projectionExists: (projectionId) => catalog.get('projection', projectionId)?.value.tenantId === tenantId,
     halted: (unitId) => isHalted(catalog, unitId),
@@ -50,14 +50,14 @@ function boundReducer(
   };
 }
 
-/** Ids of the bindings to the reducer, whose id is that of its artefact. */
-function* boundTo(catalog: Catalog, { tenantId, unitId }: ArtefactEntity): Sliced<string[]> {
-  const ids: string[] = [];
-  for (const [i, { id, value }] of catalog.list('binding', tenantId).entries()) {
-    if (value.reducerId === unitId) ids.push(id);
+/** The bindings to the reducer, whose id is that of its artefact. */
+function* boundTo(catalog: Catalog, { tenantId, unitId }: ArtefactEntity): Sliced<Entry<'binding'>[]> {
+  const bound: Entry<'binding'>[] = [];
+  for (const [i, binding] of catalog.list('binding', tenantId).entries()) {
+    if (binding.value.reducerId === unitId) bound.push(binding);
     if (i % BINDINGS_PER_SLICE === BINDINGS_PER_SLICE - 1) yield;
   }
-  return ids;
+  return bound;
 }
 
 /** The reducer was revived: what it is bound to is bound again, as it stands when its turn comes. */
@@ -66,10 +66,20 @@ async function bindAgain(
   artefact: ArtefactEntity,
   bind: (reducer: BoundReducer) => void,
 ): Promise<void> {
-  const ids = await inSlices(boundTo(catalog, artefact));
-  await overSlices('reducers', ids, (id) => {
+  const bound = await inSlices(boundTo(catalog, artefact));
+  await bindEach(catalog, bound, ({ reducerId }) => reducerId === artefact.unitId, bind);
+}
+
+/** Binds, of these, what `isMeant` by what the catalog has of it when its turn comes. */
+function bindEach(
+  catalog: Catalog,
+  bindings: readonly Pick<Entry<'binding'>, 'id'>[],
+  isMeant: (binding: BindingEntity) => boolean,
+  bind: (reducer: BoundReducer) => void,
+): Promise<void> {
+  return overSlices('reducers', bindings, ({ id }) => {
     const binding = catalog.get('binding', id)?.value;
-    const reducer = binding?.reducerId === artefact.unitId ? boundReducer(catalog, binding) : undefined;
+    const reducer = binding !== undefined && isMeant(binding) ? boundReducer(catalog, binding) : undefined;
     if (reducer !== undefined) bind(reducer);
   });
 }

@@ -210,9 +210,6 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
 
   /** The changes, and the tenant's events, are claimed: they are folded here from now on. */
   serve(): void {
-    const { code } = this.#options;
-    // What the runner holds of an earlier activation may be ahead of what was acknowledged.
-    code.runner.forget();
     this.#standby.close();
     this.#projector.start();
     this.#sweeper.start();

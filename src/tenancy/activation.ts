@@ -60,7 +60,7 @@ export abstract class Activation {
     if (standby) {
       this.#become('STANDBY');
       this.follow();
-    } else this.#serve();
+    } else await this.#serve();
   }
 
   /** A standby takes over; resolves when it serves. @throws StatefoldError UNAVAILABLE when it stopped, or is being closed */
@@ -93,7 +93,9 @@ export abstract class Activation {
   protected abstract follow(): void;
   /** A standby claims what it follows. */
   protected abstract take(): Promise<void>;
-  /** The claims hold, and the status is RUNNING. */
+  /** The claims hold: makes ready what must be there before it serves. */
+  protected abstract lead(): Promise<void>;
+  /** All is ready, and the status is RUNNING. */
   protected abstract serve(): void;
   /** Answers nothing from now on. */
   protected abstract suspend(): void;
@@ -103,10 +105,13 @@ export abstract class Activation {
   async #promote(): Promise<void> {
     await this.take();
     if (this.#status !== 'STANDBY') throw new NotOwnerError();
-    this.#serve();
+    await this.#serve();
   }
 
-  #serve(): void {
+  async #serve(): Promise<void> {
+    const from = this.#status;
+    await this.lead();
+    if (this.#status !== from) throw new NotOwnerError();
     this.#become('RUNNING');
     this.serve();
   }

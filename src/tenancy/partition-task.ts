@@ -85,11 +85,10 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     return !this.held;
   }
 
-  /** The tenant's own task reads it from now on. Ended by the function that it gives. */
-  hold(): () => void {
+  async hold(): Promise<() => void> {
     this.#holds++;
     this.aggregates.readByTenant(true);
-    this.#bindAll();
+    await this.#bindAll();
     return () => {
       this.#holds--;
       this.aggregates.readByTenant(this.held);
@@ -98,7 +97,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
 
   /** A mere standby runs no code: who takes it over reads the definitions. */
   bind(reducer: BoundReducer): void {
-    if (this.owned || (this.status === 'STANDBY' && this.held)) this.aggregates.bind(reducer);
+    if (this.aggregates.owned || (this.status === 'STANDBY' && this.held)) this.aggregates.bind(reducer);
   }
 
   placeOf(partition: number, offset: number): number | Promise<number | undefined> {
@@ -162,9 +161,13 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     await this.#options.definitions.caughtUp?.();
   }
 
-  protected override serve(): void {
+  protected override lead(): Promise<void> {
     this.aggregates.serve();
-    this.#bindAll();
+    return this.#bindAll();
+  }
+
+  protected override serve(): void {
+    return;
   }
 
   protected override suspend(): void {
@@ -178,8 +181,8 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     this.#uncount?.();
   }
 
-  #bindAll(): void {
-    for (const reducer of this.#options.definitions.bindings()) this.bind(reducer);
+  #bindAll(): Promise<void> {
+    return this.#options.definitions.bindAll((reducer) => this.bind(reducer));
   }
 
   #checkpoint(): void {

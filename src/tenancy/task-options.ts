@@ -13,8 +13,8 @@ import type { LocalStore } from '../store/local-store.js';
 
 /** What the catalog says of a tenant's code. */
 export interface TenantDefinitions extends CodeSource, ProjectionDefinitions {
-  /** Bindings of the tenant, as of now. */
-  bindings(): readonly BoundReducer[];
+  /** Gives `bind` each binding of the tenant, as it stands when its turn comes, over as many turns of the event loop as they take. */
+  bindAll(bind: (reducer: BoundReducer) => void): Promise<void>;
   /** Resolves when these are as of the call, also where another process wrote them. */
   caughtUp?(): Promise<void>;
 }
@@ -52,8 +52,8 @@ export interface HeldPartition {
   readonly owned: boolean;
   /** Resolves when it has stopped, by itself or since it was closed. */
   readonly ended: Promise<void>;
-  /** The tenant's task answers from it from now on, whoever owns it. Ended by the function that this gives, which is called once. */
-  hold(): () => void;
+  /** The tenant's task may answer from it once this resolves, whoever owns it. Ended by the function that it gives, which is called once. */
+  hold(): Promise<() => void>;
 }
 
 /** Where a tenant's task has the partitions of its tenant past the first. */

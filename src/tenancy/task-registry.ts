@@ -93,13 +93,13 @@ export class TaskRegistry<T extends Activation> {
     return entry?.stage === 'STANDBY' ? entry.task : undefined;
   }
 
-  get tasks(): readonly T[] {
-    return this.#of('ACTIVE').flatMap(({ task }) => task ?? []);
+  /** What is here, in whatever stage: it may not serve yet. */
+  made(key: string): T | undefined {
+    return this.#entries.get(key)?.task;
   }
 
-  /** With the standbys. */
-  get all(): readonly T[] {
-    return [...this.tasks, ...this.#of('STANDBY').flatMap(({ task }) => task ?? [])];
+  get tasks(): readonly T[] {
+    return this.#of('ACTIVE').flatMap(({ task }) => task ?? []);
   }
 
   get size(): number {

@@ -300,7 +300,9 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
         const task = await this.#options.partitions.acquire(partition);
         if (this.#isClosed()) return;
         failures = 0;
-        const held = [task.hold(), this.#read(partition, task.aggregates)];
+        const unhold = await task.hold();
+        if (this.#isClosed()) return unhold();
+        const held = [unhold, this.#read(partition, task.aggregates)];
         const release = (): void => held.splice(0).forEach((end) => end());
         this.#ends.push(release);
         this.#tasks.set(partition, task);

@@ -179,10 +179,11 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     return of;
   }
 
-  /** Tells all that run code of the tenant here. */
+  /** Tells all that run code of the tenant here, or are about to: what is being opened may be past this binding already. */
   bind(tenantId: string, reducer: BoundReducer): void {
-    this.#tenants.active(tenantId)?.bind(reducer);
-    for (const task of this.#partitions.all) if (task.tenantId === tenantId) task.bind(reducer);
+    this.#tenants.made(tenantId)?.bind(reducer);
+    for (let partition = 1; partition < this.partitionsOf(tenantId); partition++)
+      this.#partitions.made(partitionKey(tenantId, partition))?.bind(reducer);
   }
 
   /** Keeps a copy of another process's tenant that is ready to be taken over. */

@@ -43,6 +43,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   readonly sink: TenantSink;
   readonly #options: TenantTaskOptions;
   readonly #tables: PartitionTables;
+  readonly #code: TenantCode;
   /** Ends the count of what is stored here. */
   readonly #uncount: (() => void) | undefined;
   /** The first partition of the events; mostly there is no other. */
@@ -60,6 +61,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     const code = new TenantCode(codeHost.runner(tenantId), definitions);
     const from = tables.checkpoint() ?? { events: EMPTY_FENCE, changes: EMPTY_FENCE, projected: 0 };
     this.#tables = tables;
+    this.#code = code;
     this.#first = new AggregatePartition({
       setting: options,
       partition: 0,
@@ -170,7 +172,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
 
   /** The reducer folds the type's aggregates from now on; the others catch up in the background. A promotion reads the definitions. */
   bind(reducer: BoundReducer): void {
-    if (this.owned) this.#first.bind(reducer);
+    if (this.#first.owned) this.#first.bind(reducer);
   }
 
   deploy(target: BuildTarget): void {
@@ -226,6 +228,13 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     await this.#input.lead();
   }
 
+  protected override lead(): Promise<void> {
+    // What the runner holds of an earlier activation may be ahead of what was acknowledged.
+    this.#code.runner.forget();
+    this.#first.serve();
+    return this.#options.definitions.bindAll((reducer) => this.bind(reducer));
+  }
+
   protected override serve(): void {
     this.#projections.serve();
     this.#saveFolded();
@@ -234,8 +243,6 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
       () => this.#projections.expire(),
       () => this.repeatClaim(),
     );
-    this.#first.serve();
-    for (const reducer of this.#options.definitions.bindings()) this.bind(reducer);
     this.#projections.deployAll();
   }
 

@@ -1,6 +1,7 @@
 // Invariants 1 to 3, 7 and 19: the local store is on a disk that is full, and the log is elsewhere. What can't be written stays in
 // memory up to the budget; past it appends are refused with a retryable 503, reads go on, and when there is space again so do
 // appends, with nothing lost.
+import { bindAll } from '../support/ground.js';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
@@ -54,7 +55,7 @@ async function serve(t: TestContext, log: LmdbLog, path: string): Promise<Served
       close: () => Promise.resolve(),
     },
     definitions: {
-      bindings: () => [],
+      bindAll: bindAll(),
       projections: () => [],
       projectionExists: () => false,
       assembly: never,

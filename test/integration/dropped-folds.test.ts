@@ -10,7 +10,7 @@ import { uuidv7 } from '../../src/core/ids.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
-import { codecs, NO_CODE, testGround } from '../support/ground.js';
+import { bindAll, codecs, NO_CODE, testGround } from '../support/ground.js';
 import { temporaryDirectory, until } from '../support/service.js';
 
 const MIB = 1024 * 1024;
@@ -68,7 +68,7 @@ async function slowTenant(t: TestContext) {
   } as unknown as CodeHost;
   const definitions = {
     ...NO_CODE,
-    bindings: () => [{ aggregateType: 'T', artefactId: 'r', className: 'R', generation: 1 }],
+    bindAll: bindAll({ aggregateType: 'T', artefactId: 'r', className: 'R', generation: 1 }),
     assembly: () => Promise.resolve(Buffer.alloc(1)),
   };
   const options = taskOptions(ground, { log, codecs, store }, host, 'acme', definitions);

@@ -10,7 +10,7 @@ import { uuidv7 } from '../../src/core/ids.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
-import { codecs, compiled, openRunners, testGround } from '../support/ground.js';
+import { bindAll, codecs, compiled, openRunners, testGround } from '../support/ground.js';
 import { temporaryDirectory, until } from '../support/service.js';
 
 const TALLY = `public record Tally(long Total);
@@ -37,7 +37,7 @@ async function world(t: TestContext) {
   const [assembly] = await compiled(t, ['projection', TALLY]);
   assert.ok(assembly !== undefined);
   const definitions = {
-    bindings: () => [],
+    bindAll: bindAll(),
     projections: () => [{ projectionId: 'p', revision: 1, artefactId: 'a', classNames: ['TallyProjection'] }],
     projectionExists: () => true,
     assembly: () => Promise.resolve(assembly),

@@ -6,7 +6,7 @@ import type { ExpectedVersion, StoredEvent, TransactedAppend } from '../../src/c
 import type { BuildTarget } from '../../src/projections/projection-builds.js';
 import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
-import { codecs, testGround, type TestGround } from '../support/ground.js';
+import { bindAll, codecs, testGround, type TestGround } from '../support/ground.js';
 import { simCodeHost, SimRunner, type Payload } from './sim-code.js';
 import { NO_FAULTS, SimLog, type LogFaults } from './sim-log.js';
 import { SimDisk } from './sim-store.js';
@@ -330,7 +330,7 @@ export class World {
     };
     const store = machine.disk.open(process, options.flushEntries);
     const definitions: TenantDefinitions = {
-      bindings: () => [{ aggregateType: AGGREGATE_TYPE, artefactId: 'reducer', className: 'R', generation: 1 }],
+      bindAll: bindAll({ aggregateType: AGGREGATE_TYPE, artefactId: 'reducer', className: 'R', generation: 1 }),
       projections: () => [...this.deployed.values()],
       projectionExists: (projectionId) => this.deployed.has(projectionId),
       assembly: () => Promise.resolve(Buffer.alloc(0)),

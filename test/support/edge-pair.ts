@@ -34,7 +34,7 @@ import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
 import { NO_PROCESSES } from './no-processes.js';
 import { NO_SQL } from './no-sql.js';
 import { NO_SQL_ACCOUNTS } from './no-sql-accounts.js';
-import { codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
+import { bindAll, codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
 import { temporaryDirectory } from './service.js';
 import { NO_AUDIT } from './no-audit.js';
 import { noEndpoints } from './no-endpoints.js';
@@ -177,7 +177,7 @@ export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairO
   t.after(() => ground.close());
   const [assembly] = options.projection === true ? await compiled(t, ['projection', TALLY]) : [];
   const definitions: TenantDefinitions = {
-    bindings: () => [],
+    bindAll: bindAll(),
     projections: () =>
       assembly === undefined
         ? []

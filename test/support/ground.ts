@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import type { BoundReducer } from '../../src/aggregates/bindings.js';
 import { codeHostOptions } from '../../src/app/open-code-host.js';
 import type { TaskGround } from '../../src/app/open-tasks.js';
 import { Shutdown } from '../../src/app/shutdown.js';
@@ -24,9 +25,15 @@ export const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
 /** A part that needs longer to end than this has failed. */
 const END_MS = 30_000;
 
+/** Of a tenant with these bindings. */
+export const bindAll =
+  (...reducers: readonly BoundReducer[]): TenantDefinitions['bindAll'] =>
+  (bind) =>
+    Promise.resolve(reducers.forEach((reducer) => bind(reducer)));
+
 /** A tenant that uploaded no code. */
 export const NO_CODE: TenantDefinitions = {
-  bindings: () => [],
+  bindAll: bindAll(),
   projections: () => [],
   projectionExists: () => false,
   assembly: () => Promise.reject(new Error('there is no code')),

@@ -14,7 +14,7 @@ import { changesTopic } from '../../src/log/topics.js';
 import type { BuildTarget } from '../../src/projections/projection-builds.js';
 import { LocalStore, type StoreSection } from '../../src/store/local-store.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
-import { codecs, testGround } from './ground.js';
+import { bindAll, codecs, testGround } from './ground.js';
 import { temporaryDirectory, until } from './service.js';
 
 export const TENANT = 'many';
@@ -116,7 +116,7 @@ export class ManyKeysWorld {
     const storage = { log, codecs, store: { section: () => section } };
     const task = new TenantTask({
       ...taskOptions(ground, storage, codeHost, TENANT, {
-        bindings: () => [],
+        bindAll: bindAll(),
         projections: () => (this.#target === undefined ? [] : [this.#target]),
         projectionExists: () => this.#target !== undefined,
         assembly: () => Promise.resolve(Buffer.alloc(0)),

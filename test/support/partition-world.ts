@@ -18,7 +18,7 @@ import type { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import type { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { eventsTopic, orderTopic } from '../../src/log/topics.js';
 import { ToldOwnership } from './edge-pair.js';
-import { codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
+import { bindAll, codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
 import { EventsJudge } from './rules.js';
 import { temporaryDirectory } from './service.js';
 
@@ -56,7 +56,7 @@ export async function chainCode(t: Pick<TestContext, 'after'>): Promise<ChainCod
   const assemblies: Readonly<Record<string, Buffer | undefined>> = { reducer, projection };
   const code: ChainCode = {
     revision: 1,
-    bindings: () => [{ aggregateType: 'account', artefactId: 'reducer', className: 'CountReducer', generation: 1 }],
+    bindAll: bindAll({ aggregateType: 'account', artefactId: 'reducer', className: 'CountReducer', generation: 1 }),
     projections: () => [
       { projectionId: 'p', revision: code.revision, artefactId: 'projection', classNames: ['ChainProjection'] },
     ],

@@ -16,7 +16,7 @@ import { PartitionTables, type Checkpoint } from '../../src/store/partition-tabl
 import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { changesTopic, eventsTopic, snapshotsTopic } from '../../src/log/topics.js';
-import { codecs, compiled, NO_CODE, openRunners, openStore, testGround, type TestGround } from './ground.js';
+import { bindAll, codecs, compiled, NO_CODE, openRunners, openStore, testGround, type TestGround } from './ground.js';
 import { temporaryDirectory } from './service.js';
 
 const REDUCER = `public record Account(long Cents, int Entries);
@@ -118,7 +118,7 @@ export async function bank(t: Pick<TestContext, 'after'>): Promise<TenantDefinit
   const [reducer, projection] = await compiled(t, ['reducer', REDUCER], ['projection', PROJECTION]);
   assert.ok(reducer !== undefined && projection !== undefined);
   return {
-    bindings: () => [{ aggregateType: 'account', artefactId: 'reducer', className: 'AccountReducer', generation: 1 }],
+    bindAll: bindAll({ aggregateType: 'account', artefactId: 'reducer', className: 'AccountReducer', generation: 1 }),
     projections: () => [{ projectionId: 'p', revision: 1, artefactId: 'projection', classNames: ['TallyProjection'] }],
     projectionExists: () => true,
     assembly: (artefactId) => Promise.resolve(artefactId === 'reducer' ? reducer : projection),

@@ -5,16 +5,36 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Bindings } from '../../src/aggregates/bindings.js';
+import { openTasks } from '../../src/app/open-tasks.js';
+import type { Catalog } from '../../src/catalog/catalog.js';
 import { deleteTenant, createTenant } from '../../src/catalog/tenants.js';
 import { nextTurn } from '../../src/core/slices.js';
 import { knownStates } from '../../src/deployments/described-states.js';
-import { followCatalog } from '../../src/deployments/tenant-definitions.js';
+import { followCatalog, tenantDefinitions } from '../../src/deployments/tenant-definitions.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
-import { openCatalog } from '../support/ground.js';
+import { SoleOwner } from '../../src/placement/sole-owner.js';
+import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
+import { codecs, openCatalog, openRunners, openStore, testGround } from '../support/ground.js';
+import { temporaryDirectory } from '../support/service.js';
 
 const TENANT = 't';
 const REDUCER = 'r1';
 const TYPES = 15_000;
+const AT = '2026-01-01T00:00:00.000Z';
+
+const bindType = (catalog: Catalog, aggregateType: string, generation: number): Promise<void> =>
+  catalog.put('binding', `${TENANT}/${aggregateType}`, generation - 1, {
+    ...{ tenantId: TENANT, aggregateType, className: 'C', reducerId: REDUCER },
+    ...{ generation, boundAt: AT },
+  });
+
+/** The tenant, with a reducer that is bound to all types. */
+async function manyBindings(catalog: Catalog): Promise<void> {
+  await createTenant(catalog, { tenantId: TENANT });
+  const reducer = { tenantId: TENANT, reducerId: REDUCER, artefactId: REDUCER, status: 'compiled' as const };
+  await catalog.put('reducer', REDUCER, 0, { ...reducer, createdAt: AT });
+  await Promise.all(Array.from({ length: TYPES }, (_, i) => bindType(catalog, `type-${i}`, 1)));
+}
 
 test('a tenant with very many bindings', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'statefold-bindings-'));
@@ -22,18 +42,7 @@ test('a tenant with very many bindings', async (t) => {
   const log = new LmdbLog({ path });
   t.after(() => log.close());
   const catalog = await openCatalog(t, log, 'owner');
-  await createTenant(catalog, { tenantId: TENANT });
-  const at = '2026-01-01T00:00:00.000Z';
-  const reducer = { tenantId: TENANT, reducerId: REDUCER, artefactId: REDUCER, status: 'compiled' as const };
-  await catalog.put('reducer', REDUCER, 0, { ...reducer, createdAt: at });
-  await Promise.all(
-    Array.from({ length: TYPES }, (_, i) =>
-      catalog.put('binding', `${TENANT}/type-${i}`, 0, {
-        ...{ tenantId: TENANT, aggregateType: `type-${i}`, className: 'C', reducerId: REDUCER },
-        ...{ generation: 1, boundAt: at },
-      }),
-    ),
-  );
+  await manyBindings(catalog);
 
   await t.test('is bound again over many turns when its reducer is revived', async () => {
     const bound = new Set<string>();
@@ -75,6 +84,46 @@ test('a tenant with very many bindings', async (t) => {
     assert.ok((await between) > 0, 'the other tenant waited for all');
     assert.equal(catalog.count('binding', TENANT), 0);
   });
+});
+
+test('a tenant with many bindings is opened over many turns, and misses none that is changed meanwhile', async (t) => {
+  const ground = testGround({ directory: temporaryDirectory(t) });
+  t.after(() => ground.close());
+  const log = new LmdbLog({ path: join(ground.settings.dataDirectory, 'log') });
+  ground.shutdown.add('log', () => log.close());
+  const catalog = await openCatalog(t, log, ground.owner);
+  await manyBindings(catalog);
+  const storage = { log, codecs, store: openStore(ground), ownership: new SoleOwner() };
+  const tenants = openTasks(ground, storage, openRunners(ground), {
+    definitionsOf: () => definitions,
+    partitionsOf: () => 1,
+  });
+  followCatalog(catalog, tenants);
+  const known = tenantDefinitions(catalog, TENANT);
+  let bound = 0;
+  let afterOneTurn = 0;
+  const definitions: TenantDefinitions = {
+    ...known,
+    bindAll: async (bind) => {
+      let changes: Promise<unknown> | undefined;
+      await known.bindAll((reducer) => {
+        bind(reducer);
+        bound++;
+        if (changes !== undefined) return;
+        setImmediate(() => (afterOneTurn = bound));
+        // One that had its turn already, and one that is not among those of the beginning.
+        changes = Promise.all([bindType(catalog, reducer.aggregateType, 2), bindType(catalog, 'new', 1)]);
+      });
+      await changes;
+    },
+  };
+  const { first } = await tenants.open(TENANT);
+  assert.equal(bound, TYPES);
+  assert.ok(afterOneTurn > 0 && afterOneTurn < TYPES, `${afterOneTurn} were bound in one turn`);
+  assert.deepEqual(
+    ['type-0', 'type-1', 'new'].map((type) => first.bound(type)?.generation),
+    [2, 1, 1],
+  );
 });
 
 test('the revision of the bindings grows with each', () => {

@@ -34,6 +34,9 @@ class FakeTask extends Activation {
   protected override take(): Promise<void> {
     return Promise.resolve();
   }
+  protected override lead(): Promise<void> {
+    return Promise.resolve();
+  }
   protected override serve(): void {
     return;
   }

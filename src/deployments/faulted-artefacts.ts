@@ -1,0 +1,35 @@
+import type { ArtefactEntity, Catalog } from '../catalog/catalog.js';
+
+/** How many artefacts are halted: counted as the catalog takes them, so that who asks time and again goes through none. */
+export class FaultedArtefacts {
+  readonly #byTenant = new Map<string, number>();
+  #total = 0;
+
+  constructor(catalog: Pick<Catalog, 'list' | 'onChange'>) {
+    for (const { value } of catalog.list('artefact', undefined)) this.#count(value, 1);
+    catalog.onChange((change) => {
+      if (change.kind !== 'artefact') return;
+      this.#count(change.previous, -1);
+      this.#count(change.value, 1);
+    });
+  }
+
+  /** Of all tenants. */
+  get total(): number {
+    return this.#total;
+  }
+
+  /** Of each tenant that has any. */
+  get byTenant(): ReadonlyMap<string, number> {
+    return this.#byTenant;
+  }
+
+  #count(artefact: ArtefactEntity | undefined, more: number): void {
+    if (artefact?.faultedAt === undefined) return;
+    const { tenantId } = artefact;
+    const count = (this.#byTenant.get(tenantId) ?? 0) + more;
+    if (count === 0) this.#byTenant.delete(tenantId);
+    else this.#byTenant.set(tenantId, count);
+    this.#total += more;
+  }
+}
