@@ -76,8 +76,16 @@ export class KeyReleases {
     return { outcome, forget: () => this.#waiting.delete(commandId) };
   }
 
-  /** All changes of inputs before are in the store. @throws where the code could not be run: it is begun again then */
-  async apply(release: ProjectionReleaseValue, offset: number, units: readonly RevisionUnit[]): Promise<void> {
+  /**
+   * All changes of inputs before are in the store. `pass` is called on the turn on which the row is put there: a checkpoint between would
+   * have a key that goes on at an input that is yet to come. @throws where the code could not be run: it is begun again then
+   */
+  async apply(
+    release: ProjectionReleaseValue,
+    offset: number,
+    units: readonly RevisionUnit[],
+    pass: () => void,
+  ): Promise<void> {
     const { tables, changes, code, observer } = this.#options;
     const held = heldRow(tables, units, release);
     let outcome: ReleaseOutcome = { outcome: 'superseded' };
@@ -96,6 +104,7 @@ export class KeyReleases {
           ? { outcome: 'released', changes: made }
           : { outcome: 'faulted', changes: made - 1, fault: last.fault };
     }
+    pass();
     observer?.released?.('projection', release.mode, outcome.outcome);
     this.#waiting.get(release.commandId)?.(outcome);
     this.#waiting.delete(release.commandId);

@@ -217,11 +217,12 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     }
     if (control === 0 && first?.kind === 'control') {
       await this.#allAcked();
+      const pass = (): void => this.#passControl(first.offset);
       if (first.control.kind === 'ProjectionSwap') await this.#swap(first.control.value, first.offset);
       else if (first.control.kind === 'ProjectionRelease')
-        await this.#options.releases.apply(first.control.value, first.offset, this.#units);
+        await this.#options.releases.apply(first.control.value, first.offset, this.#units, pass);
       else this.#drop(first.control.value.projectionId);
-      this.#passControl(first.offset);
+      pass();
       return true;
     }
     let commits = commitsOf(control < 0 ? inputs : inputs.slice(0, control));

@@ -106,7 +106,9 @@ export function erasingPlanOf(seed: number): WorldOptions {
   const plan = planOf(seed);
   const random = new Random(seed ^ 0xe7a5e);
   // Which changes a projection makes of what is being erased is nobody's to say; where processes are stopped, nor is what is left.
-  return { ...plan, erasures: 1 + random.below(3), stops: 0, aggregates: plan.aggregates + 1, trims: 0 };
+  const erasures = 1 + random.below(3);
+  const trims = random.chance(0.6) ? 1 + random.below(4) : 0;
+  return { ...plan, erasures, stops: 0, aggregates: plan.aggregates + 1, trims };
 }
 
 export interface Outcome {

@@ -299,8 +299,8 @@ mutant(
   KeyReleases.prototype,
   'apply',
   (apply) =>
-    function (this: KeyReleases, release, offset, units) {
-      return apply.call(this, { ...release, mode: 'retry' }, offset, units);
+    function (this: KeyReleases, release, ...at) {
+      return apply.call(this, { ...release, mode: 'retry' }, ...at);
     },
 );
 
@@ -447,10 +447,12 @@ erasingMutant(
 
 /** Few worlds show it: a rollback of states that have what was erased, under way while they were given up, and a takeover without a store. */
 const ROLLED_BACK = 7_000_934;
+/** They show it in the worlds of then. */
+const untrimmed = (seed: number): ReturnType<typeof erasingPlanOf> => ({ ...erasingPlanOf(seed), trims: 0 });
 
 anyMutant(
   'a rollback to states that have events of an erased aggregate',
-  async () => (await simulate(erasingPlanOf(ROLLED_BACK))).problems.length,
+  async () => (await simulate(untrimmed(ROLLED_BACK))).problems.length,
   PartitionTables.prototype,
   'liveProjection',
   (liveProjection) =>
@@ -461,12 +463,12 @@ anyMutant(
 );
 
 it('such a rollback tells no change twice', async () => {
-  assert.deepEqual((await simulate(erasingPlanOf(ROLLED_BACK))).problems, []);
+  assert.deepEqual((await simulate(untrimmed(ROLLED_BACK))).problems, []);
 });
 
 /** A swap that was told is folded by a takeover without a store, from events of which some were erased since. */
 const FOLDED_WITHOUT = 7_010_044;
 
 it('of a swap that was told what it told holds', async () => {
-  assert.deepEqual((await simulate(erasingPlanOf(FOLDED_WITHOUT))).problems, []);
+  assert.deepEqual((await simulate(untrimmed(FOLDED_WITHOUT))).problems, []);
 });

@@ -10,7 +10,7 @@ import { bindAll, codecs, testGround, type TestGround } from '../support/ground.
 import { simCodeHost, SimRunner, type Payload } from './sim-code.js';
 import { NO_FAULTS, SimLog, type LogFaults } from './sim-log.js';
 import { SimDisk } from './sim-store.js';
-import { modelOf, truthOf } from './truth.js';
+import { modelOf, truthOf, type Truth } from './truth.js';
 import { Random, Scheduler, type Action, type SimProcess } from './scheduler.js';
 
 export { codecs };
@@ -531,10 +531,7 @@ export class World {
   trim(all = false, part = 1): boolean {
     if (this.scheduler.has(({ label }) => / to changes land/.test(label))) return false;
     const truth = truthOf(this.log);
-    const told = (projectionId: string): number =>
-      truth.changes.filter(({ value }) => value.projectionId === projectionId).length;
-    for (const projectionId of this.deployed.keys())
-      if (modelOf(truth, projectionId).due.length !== told(projectionId)) return false;
+    if (!this.#isProjected(truth)) return false;
     const served = this.machines.some(({ running }) => running !== undefined);
     const last = all ? Infinity : (truth.changes.at(-1)?.sequence ?? 0);
     const most = Math.min(last, served ? (truth.claims.at(-1) ?? 0) : this.log.records(CHANGES).length);
@@ -543,6 +540,27 @@ export class World {
     this.#left.trims--;
     this.trimmed++;
     return true;
+  }
+
+  /** All that was accepted is projected, and every swap is told. */
+  #isProjected(truth: Truth): boolean {
+    // Which changes there are to be of what is erased meanwhile is nobody's to say beforehand: an owner that has folded all knows.
+    if (this.options.erasures > 0)
+      return this.machines.some(
+        ({ running }) =>
+          running?.open === true &&
+          !running.standby &&
+          running.task.first.position === this.log.records(EVENTS).length &&
+          running.task.idle &&
+          [...this.deployed.values()].every(
+            ({ projectionId, revision }) => running.task.projections.life(projectionId).live?.revision === revision,
+          ),
+      );
+    return [...this.deployed.keys()].every(
+      (projectionId) =>
+        modelOf(truth, projectionId).due.length ===
+        truth.changes.filter(({ value }) => value.projectionId === projectionId).length,
+    );
   }
 
   /** Takes all that was tombstoned, as a cleaner does when it likes. */
