@@ -1,3 +1,4 @@
+import { quoted } from './sql-text.js';
 /** What the code of a tenant says that its states are, whether there are rows of it or not. */
 export interface DeclaredStates {
   readonly table: 'aggregate_states' | 'projection_states';
@@ -57,11 +58,13 @@ const UNSIGNED: Scalar = { type: 'UInt64', asFound: ['Int64', 'UInt64'] };
 const NUMBER: Scalar = { type: 'Float64', asFound: ['Float64', 'Int64', 'UInt64'] };
 const BOOLEAN: Scalar = { type: 'Bool', asFound: ['Bool'] };
 const TEXT: Scalar = { type: 'String', asFound: ['String'] };
+/** As ISO 8601 has times: the engine takes hour 25 or day 0 for another time, and a number for a day. */
+const TIME = String.raw`^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ]([01]\d|2[0-3])(:[0-5]\d){1,2}([.,]\d+)?(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d)?)?)?$`;
 const MOMENT: Scalar = {
   type: "DateTime64(7, 'UTC')",
   // Values of JSON were taken for dates where they look like ones, and lost their offset.
   asFound: [],
-  parse: (text) => `parseDateTime64BestEffortOrNull(${text}, 7, 'UTC')`,
+  parse: (text) => `if(match(${text}, ${quoted(TIME)}), parseDateTime64BestEffortOrNull(${text}, 7, 'UTC'), NULL)`,
   inner: 'String',
 };
 const DECIMAL: Scalar = {

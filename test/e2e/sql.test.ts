@@ -382,6 +382,29 @@ public sealed record Stored(${members.join(', ')});
       await rows("SELECT v0, l0, d0 FROM stored_states WHERE aggregate_id IN ('fine', 'odd-0') ORDER BY aggregate_id"),
       "2.5\t[2.5]\t{'k':2.5}\n\\N\t[NULL]\t{'k':NULL}\n",
     );
+    const times: readonly (readonly [string, string | null])[] = [
+      ['2026-03-01T12:00', '2026-03-01 12:00:00.0000000'],
+      ['2026-03-01', '2026-03-01 00:00:00.0000000'],
+      ['2026-03-01T23:59:59.1234567+02:00', '2026-03-01 21:59:59.1234567'],
+      ['9999-12-31T23:59:59.9999999', '9999-12-31 23:59:59.9999999'],
+      ...[
+        ...['2026-03-01T25:61:61', '2026-03-01T24:00:00Z', '2026-03-01T12:60:00Z', '2026-03-01T12:00:60Z'],
+        ...['2026-03-01T12:00:00+02:60', '2026-03-01T12:00:00-24:00', '2026-02-30T12:00:00Z', '2026-03-00', '12'],
+      ].map((text) => [text, null] as const),
+    ];
+    for (const [n, [text]] of times.entries()) await store(`time-${n + 10}`, JSON.stringify(text));
+    const [dateTime, offset] = [types.indexOf('DateTime'), types.indexOf('DateTimeOffset')];
+    const read = await sql(
+      `SELECT v${dateTime} AS local, v${offset} AS zoned FROM stored_states WHERE startsWith(aggregate_id, 'time-') ORDER BY aggregate_id`,
+      { format: 'JSONEachRow' },
+    );
+    assert.deepEqual(
+      success(read, 200)
+        .text.trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as unknown),
+      times.map(([, time]) => ({ local: time, zoned: time })),
+    );
   });
 
   await t.test('a number among times under a name that the engine has a use for takes nothing with it', async () => {
