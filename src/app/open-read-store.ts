@@ -76,7 +76,7 @@ export function openReadStore(
   ground: Ground,
   { shared }: Storage,
   { jail }: OpenedCodeHost,
-  { masterKey }: OpenedCatalog,
+  { catalog, masterKey }: Pick<OpenedCatalog, 'catalog' | 'masterKey'>,
 ): OpenedReadStore {
   const { settings, logger, metrics, decorate, shutdown } = ground;
   if (settings.readStore === 'none') return NONE;
@@ -113,7 +113,13 @@ export function openReadStore(
       : new ServerAccounts({ endpoint, ensureSchema, limits, cluster });
   const tenantSql =
     settings.clickhouseUrl !== undefined
-      ? new ServerSql({ endpoint, ensureSchema, limits, cluster, secret: masterKey })
+      ? new ServerSql({
+          ...{ endpoint, ensureSchema, limits, cluster, secret: masterKey },
+          isTenant: async (tenantId) => {
+            await catalog.caughtUp();
+            return catalog.get('tenant', tenantId) !== undefined;
+          },
+        })
       : new JailedSql({
           directory: join(settings.dataDirectory, 'clickhouse', 'sql'),
           copies,

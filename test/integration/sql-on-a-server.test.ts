@@ -44,6 +44,7 @@ interface Asked {
 async function fakeServer(
   t: TestContext,
   answer: (asked: Asked, response: ServerResponse) => void,
+  isTenant = (): boolean => true,
 ): Promise<{ asked: Asked[]; sql: ServerSql }> {
   const asked: Asked[] = [];
   const server = createServer((request: IncomingMessage, response) => {
@@ -75,6 +76,7 @@ async function fakeServer(
       ensureSchema: () => Promise.resolve(),
       limits: LIMITS,
       secret: 'a secret',
+      isTenant: () => Promise.resolve(isTenant()),
     }),
   };
 }
@@ -119,6 +121,33 @@ test('a user that was dropped is made again', async (t) => {
   isDropped = true;
   assert.equal(await textOf(await sql.query('acme', statement('SELECT 2'), never)), '1\n');
   assert.equal(asked.filter((one) => one.sql === 'SELECT 2').length, 2);
+});
+
+test('a tenant that is deleted while it asks leaves no user, and a later one of its id is asked for anew', async (t) => {
+  const users = new Set<string>();
+  let isThere = false;
+  const { asked, sql } = await fakeServer(
+    t,
+    ({ user, sql: text }, response) => {
+      const named = /^(CREATE|DROP) USER IF (?:NOT )?EXISTS `(\w+)`/.exec(text);
+      if (named?.[1] === 'CREATE') users.add(named[2] ?? '');
+      else if (named?.[1] === 'DROP') users.delete(named[2] ?? '');
+      response.end(user === 'owner' ? '' : '1\n');
+    },
+    () => isThere,
+  );
+  await assert.rejects(
+    sql.query('acme', statement('SELECT 1'), never),
+    (error) => error instanceof StatefoldError && error.code === 'NOT_FOUND',
+  );
+  assert.deepEqual([...users], []);
+  assert.deepEqual(
+    asked.slice(-dropStatements({ database: 'statefold' }, 'statefold_tenant_acme').length).map((one) => one.sql),
+    dropStatements({ database: 'statefold' }, 'statefold_tenant_acme'),
+  );
+  isThere = true;
+  assert.equal(await textOf(await sql.query('acme', statement('SELECT 1'), never)), '1\n');
+  assert.deepEqual([...users], ['statefold_tenant_acme']);
 });
 
 test('a server that makes no users is refused with the reason, and asked again', async (t) => {
@@ -233,7 +262,13 @@ test('a real server holds tenants apart', { skip: url === undefined && 'needs CL
     await run(
       `INSERT INTO ${database}.events (tenant, aggregate_id, data_raw) VALUES ('${tenant}', 'a', '{"canary":"${tenant}"}')`,
     );
-  const sql = new ServerSql({ endpoint, ensureSchema: () => store.ensureSchema(), limits: LIMITS, secret: 'a secret' });
+  const sql = new ServerSql({
+    endpoint,
+    ensureSchema: () => store.ensureSchema(),
+    limits: LIMITS,
+    secret: 'a secret',
+    isTenant: () => Promise.resolve(true),
+  });
   const ask = async (query: string): Promise<string> => textOf(await sql.query('mine', statement(query), never));
   assert.equal(await ask('SELECT DISTINCT tenant FROM events'), 'mine\n');
   assert.equal(await ask("SELECT count() FROM events WHERE tenant = 'theirs'"), '0\n');

@@ -65,7 +65,7 @@ const querySql = route({
     format: 'JSONEachRow',
   }),
   answers: { 200: { media: 'application/octet-stream' } },
-  errors: ['READ_STORE_DISABLED', 'SQL_REFUSED', 'SQL_NOT_ISOLATED', 'NOT_CAUGHT_UP', 'RATE_LIMITED'],
+  errors: ['NOT_FOUND', 'READ_STORE_DISABLED', 'SQL_REFUSED', 'SQL_NOT_ISOLATED', 'NOT_CAUGHT_UP', 'RATE_LIMITED'],
   serve: async ({ sql, tenants, deployments }, call) => {
     const { query, format = DEFAULT_FORMAT, parameters = {} } = await call.body();
     const { waitFor, waitSeconds = USUAL_WAIT_SECONDS } = call.query();

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { StatefoldError } from '../../core/errors.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import type { SqlAnswer, SqlLimits, SqlStatement, TenantSql } from '../tenant-sql.js';
-import { fixedSettings, openStatements, statementUserOf } from './account-statements.js';
+import { dropStatements, fixedSettings, openStatements, statementUserOf } from './account-statements.js';
 import { post, reached, refusedBy, runAsOwner } from './owner-statements.js';
 
 export interface ServerSqlOptions {
@@ -15,6 +15,8 @@ export interface ServerSqlOptions {
   readonly cluster?: string | undefined;
   /** The passwords of the tenants' users are made of it: the same in every process. */
   readonly secret: string;
+  /** Whether there is such a tenant, as of the call or later. */
+  readonly isTenant: (tenantId: string) => Promise<boolean>;
 }
 
 const GRACE_MS = 5_000;
@@ -77,7 +79,7 @@ export class ServerSql implements TenantSql {
   }
 
   async #makeUser(endpoint: ClickHouseEndpoint, tenantId: string): Promise<void> {
-    const { ensureSchema, cluster, limits } = this.#options;
+    const { ensureSchema, cluster, limits, isTenant } = this.#options;
     await ensureSchema();
     const { database } = endpoint;
     const user = {
@@ -86,6 +88,10 @@ export class ServerSql implements TenantSql {
       secret: { password: this.#passwordOf(tenantId) },
     };
     await runAsOwner(endpoint, openStatements({ database, cluster }, user, fixedSettings(limits)));
+    // One that was deleted while it asked: its user may have been dropped before this one was made, and nobody would look again.
+    if (await isTenant(tenantId)) return;
+    await runAsOwner(endpoint, dropStatements({ database, cluster }, user.name));
+    throw new StatefoldError('NOT_FOUND', `there is no tenant '${tenantId}'`);
   }
 
   #passwordOf(tenantId: string): string {
