@@ -4,7 +4,6 @@ import type { Catalog, EventTypeEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
 import { SharedCache } from '../core/shared-cache.js';
 import { CheckQueue, type Checks } from './check-queue.js';
-import { parsedData } from './event-data.js';
 import { JsonSchema } from './json-schema.js';
 import { Run, stepsFor, TooCostlyError } from './run.js';
 
@@ -129,14 +128,14 @@ export class EventSchemas {
         const run = new Run(at, steps);
         try {
           const schema = yield* compiled.of(entity);
-          const value = parsedData(data);
+          const value: unknown = JSON.parse(data.toString('utf8'));
           if (data.length >= LARGE_EVENT) yield data.length / PARSED_PER_STEP_AT_WORST;
           // The first event that doesn't fit is told, with all of its places.
           if (!schema.check(value, run)) return violation(entity, run);
         } catch (error) {
           if (error instanceof TooCostlyError) {
             yield steps;
-            return refused(entity, at, error.message);
+            return refused(entity, at, TOO_COSTLY);
           }
           // It was taken by another version of the service. To let anything in would be worse.
           if (error instanceof StatefoldError && error.code === 'INVALID_REQUEST') return refused(entity, at, UNUSABLE);
@@ -162,6 +161,8 @@ function violation({ eventType, schemaVersion }: EventTypeEntity, { violations }
     { errors: violations, details: { eventType, schemaVersion } },
   );
 }
+
+export const TOO_COSTLY = 'takes more steps to check than a value of its size may: simplify the schema of its type';
 
 const UNUSABLE = 'has a schema that this version of the service can not use: set it again';
 

@@ -16,11 +16,7 @@ const STEPS_PER_NAME = 2;
 export const stepsFor = (bytes: number): number => STEPS + STEPS_PER_BYTE * bytes;
 
 /** The check of a value took more steps than its size allows: it neither fits nor doesn't. */
-export class TooCostlyError extends Error {
-  constructor(reason = 'takes more steps to check than a value of its size may: simplify the schema of its type') {
-    super(reason);
-  }
-}
+export class TooCostlyError extends Error {}
 
 /** What of a value a schema has looked at, for `unevaluatedProperties` and `unevaluatedItems` behind it. */
 export class Evaluated {

@@ -2,7 +2,7 @@ import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import type { FieldError } from '../core/errors.js';
 import { eventsOf, isoTimestamp, type StoredEvent } from '../core/event.js';
 import { nextTurn, overSlices } from '../core/slices.js';
-import { parsedData } from './event-data.js';
+import { TOO_COSTLY } from './event-schemas.js';
 import type { JsonSchema } from './json-schema.js';
 import { Run, stepsFor, TooCostlyError } from './run.js';
 
@@ -88,10 +88,10 @@ export async function checkStoredEvents(
 function errorsOf(schema: JsonSchema, { data }: StoredEvent): readonly FieldError[] {
   const run = new Run('/data', stepsFor(data.length));
   try {
-    schema.check(parsedData(data), run);
+    schema.check(JSON.parse(data.toString('utf8')), run);
     return run.violations;
   } catch (error) {
     if (!(error instanceof TooCostlyError)) throw error;
-    return [{ pointer: '/data', message: error.message }];
+    return [{ pointer: '/data', message: TOO_COSTLY }];
   }
 }

@@ -44,30 +44,13 @@ test('of compiled schemas those that were needed last are kept, as far as the by
 test('an event with very many members is parsed and checked in two rounds of the event loop', async () => {
   const catalog = new MapCatalog();
   const schemas = new EventSchemas(catalog);
-  catalog.set('eventType', eventTypeId('t', 'wide'), entityOf('t', 'wide', { maxProperties: 39_999 }));
+  catalog.set('eventType', eventTypeId('t', 'wide'), entityOf('t', 'wide', { maxProperties: 49_999 }));
   assert.equal(await unfit(schemas, 't', 'wide', {}), undefined);
-  const data = Object.fromEntries(Array.from({ length: 40_000 }, (_, i) => [`m${i}`, 0]));
+  const data = Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`m${i}`, 0]));
   const events = [{ eventType: 'wide', data: Buffer.from(JSON.stringify(data)) }];
   const error = schemas.of('t').unfit([{ events, eventsAt: undefined }]);
   assert.ok(error instanceof Promise, 'it is parsed now, and checked later');
   assert.equal((await error)?.code, 'SCHEMA_VIOLATION');
-});
-
-test('an event with more values than are parsed in one go is refused unparsed, however they lie', async () => {
-  const catalog = new MapCatalog();
-  const schemas = new EventSchemas(catalog);
-  catalog.set('eventType', eventTypeId('t', 'any'), entityOf('t', 'any', {}));
-  const refusal = async (data: object): Promise<string | undefined> => {
-    const events = [{ eventType: 'any', data: Buffer.from(JSON.stringify(data)) }];
-    return (await schemas.of('t').unfit([{ events, eventsAt: undefined }]))?.message;
-  };
-  // With the list and what it lies in these are 50,000.
-  const list = Array.from({ length: 49_998 }, () => 0);
-  assert.equal(await refusal({ list }), undefined);
-  assert.match((await refusal({ list: [...list, 0] })) ?? '', /has more than 50000 values, which are too many/);
-  const objects = Array.from({ length: 30_000 }, (_, i) => ({ [`m${i}`]: 0 }));
-  assert.match((await refusal({ objects })) ?? '', /has more than 50000 values/);
-  assert.equal(await refusal({ text: 'x,['.repeat(300_000) }), undefined);
 });
 
 test('patterns whose classes are many megabytes together are refused', () => {
