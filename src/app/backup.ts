@@ -70,7 +70,10 @@ export async function backUp(dataDirectory: string, folder: string, writtenBy: s
       mustTakeBackup(folder);
       removePart();
     }
-    return await noted(dataDirectory, await written(dataDirectory, folder, writtenBy));
+    const made = await written(dataDirectory, folder, writtenBy);
+    // It is whole: what ends this process now takes nothing of it.
+    done();
+    return await noted(dataDirectory, made);
   } catch (error) {
     if (error instanceof CliError) throw error;
     // Nobody is to find the half of it.

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { chown, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeDurably } from './durable-file.js';
 
@@ -21,9 +21,7 @@ export async function noteBackup(dataDirectory: string, takenAt: string): Promis
   const noted = lastBackupOf(dataDirectory);
   // One that began later may be through before this one; a time that has not come yet is of a clock that was wrong.
   if (noted !== undefined && noted > Date.parse(takenAt) && noted <= Date.now()) return;
-  await writeDurably(dataDirectory, LAST_BACKUP_FILE, `${takenAt}\n`);
-  if (process.getuid?.() !== 0) return;
   // The service, as another user, is to read what root has written.
-  const { uid, gid } = await stat(dataDirectory);
-  await chown(join(dataDirectory, LAST_BACKUP_FILE), uid, gid);
+  const owner = process.getuid?.() === 0 ? await stat(dataDirectory) : undefined;
+  await writeDurably(dataDirectory, LAST_BACKUP_FILE, `${takenAt}\n`, owner);
 }

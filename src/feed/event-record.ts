@@ -63,10 +63,11 @@ const contextOf = ({ correlationId, causationId }: PositionedEvent): string =>
 
 /**
  * Writes the item as a line of its own, the same bytes as those of `eventBytes`. A reader of history is the only one who asks for an
- * event, mostly, and keeps nothing of it; an event that is asked for again goes to many, and is encoded once for all of them.
+ * event, mostly, and keeps nothing of it. False, and nothing is written, where others ask for it too: `eventBytes` encodes it once for
+ * all of them, who share its memory.
  */
-export function writeEventLine(item: FeedItem, lines: LineBuffer): void {
-  if (isErasure(item) || isAskedAgain(item)) return lines.bytes(eventBytes(item).line);
+export function writeEventLine(item: FeedItem, lines: LineBuffer): boolean {
+  if (isErasure(item) || isAskedAgain(item)) return false;
   lines.ascii('{"position":');
   lines.ascii(String(item.position));
   lines.ascii(',"eventId":"');
@@ -92,6 +93,7 @@ export function writeEventLine(item: FeedItem, lines: LineBuffer): void {
     lines.json(metadata);
   }
   lines.ascii('}\n');
+  return true;
 }
 
 function writeText(text: string, lines: LineBuffer): void {

@@ -32,16 +32,11 @@ export class LineBuffer {
   /** JSON as it was sent: line breaks between its tokens become spaces. */
   json(json: Buffer): void {
     const from = this.#length;
-    this.bytes(json);
+    this.#room(json.length);
+    this.#length += json.copy(this.#bytes, from);
     if (!json.includes(LINE_FEED) && !json.includes(CARRIAGE_RETURN)) return;
     for (let i = from; i < this.#length; i++)
       if (this.#bytes[i] === LINE_FEED || this.#bytes[i] === CARRIAGE_RETURN) this.#bytes[i] = SPACE;
-  }
-
-  /** As they are. */
-  bytes(bytes: Buffer): void {
-    this.#room(bytes.length);
-    this.#length += bytes.copy(this.#bytes, this.#length);
   }
 
   /** Takes back what was written behind so many bytes. */

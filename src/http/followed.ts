@@ -13,8 +13,8 @@ export interface Followed<T> {
   readonly source: Source<T>;
   /** The bytes of an item on each channel. */
   readonly encode: (item: T) => RecordBytes;
-  /** Writes the line of an item, the same bytes as `encode` gives, where that costs less for a single reader. */
-  readonly writeLine?: (item: T, lines: LineBuffer) => void;
+  /** Writes the line of an item, the same bytes as `encode` gives, where it is for a single reader. False: it goes to many, and is to be encoded. */
+  readonly writeLine?: (item: T, lines: LineBuffer) => boolean;
   /** Items that the client doesn't want are passed over; undefined: it wants all. */
   readonly wanted: ((item: T) => boolean) | undefined;
   /** Asked before anything is sent, more than once. @throws StatefoldError where the tenant may not follow it, NOT_FOUND where it has none such. */

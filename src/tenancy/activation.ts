@@ -84,7 +84,7 @@ export abstract class Activation {
 
   /** For what an opening does after it has waited. @throws NotOwnerError when it was closed, or has stopped, meanwhile */
   protected mustRestore(): void {
-    if (this.#status !== 'RESTORING') throw new NotOwnerError();
+    if (this.#closing !== undefined || this.#status !== 'RESTORING') throw new NotOwnerError();
   }
 
   /** Folds all that is there, and takes it with `claim`. */
@@ -111,7 +111,8 @@ export abstract class Activation {
   async #serve(): Promise<void> {
     const from = this.#status;
     await this.lead();
-    if (this.#status !== from) throw new NotOwnerError();
+    // One that is closed meanwhile keeps its status until all is in the store.
+    if (this.#closing !== undefined || this.#status !== from) throw new NotOwnerError();
     this.#become('RUNNING');
     this.serve();
   }

@@ -109,8 +109,9 @@ const DEFAULT_LIMITS: WebhookLimits = {
 const DISABLING: BackOff = { first: 1_000, last: 60_000 };
 /** Tenants that are opened at once at a start, to deliver what the last run left. */
 const OPEN_AT_ONCE = 4;
-/** How many are kept opened. */
+/** How many are kept opened, and how long: in the clear they are worth stealing. */
 const UNSEALED = 1_000;
+const UNSEALED_MS = 60_000;
 
 /** Delivers to every endpoint that the catalog has, as it has it at every moment. */
 export class WebhookDeliverer {
@@ -137,7 +138,12 @@ export class WebhookDeliverer {
       now: () => clock.now(),
       ...(resolve === undefined ? {} : { resolve }),
     });
-    this.#unsealed = new LRUCache({ max: UNSEALED, memoMethod: (sealed) => options.unseal(sealed) });
+    this.#unsealed = new LRUCache({
+      max: UNSEALED,
+      ttl: UNSEALED_MS,
+      ttlAutopurge: true,
+      memoMethod: (sealed) => options.unseal(sealed),
+    });
     const limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#context = {
       hub,

@@ -28,24 +28,36 @@ test('a line that is written is the line that is kept, byte for byte', () => {
   const lines = new LineBuffer();
   fc.assert(
     fc.property(fc.array(event, { minLength: 1 }), (events) => {
-      for (const one of events) writeEventLine(one, lines);
+      for (const one of events) assert.equal(writeEventLine(one, lines), true);
       const kept = Buffer.concat(events.map((one) => eventBytes(one).line));
       assert.equal(lines.take().toString(), kept.toString());
     }),
   );
 });
 
-test('an event of the feed that is asked for again is encoded once, for all who come then', () => {
+test('an event of the feed that is asked for again goes to many: it is encoded once, and not written', () => {
   const listed = new ListedInputs(Infinity);
   listed.commit(1);
   const [item] = feedOf(listed).recent(1, {})?.items ?? [];
   assert.ok(item);
-  const written = Array.from({ length: 3 }, () => {
-    const lines = new LineBuffer();
-    writeEventLine(item, lines);
-    return lines.take().toString();
-  });
+  const lines = new LineBuffer();
+  assert.deepEqual(
+    Array.from({ length: 3 }, () => writeEventLine(item, lines)),
+    [true, false, false],
+  );
   const { line } = eventBytes(item);
-  assert.deepEqual(written, Array(3).fill(line.toString()));
+  assert.equal(lines.take().toString(), line.toString());
   assert.equal(eventBytes(item).line, line);
+});
+
+test('an event that was encoded, and an erasure, are not written', () => {
+  const listed = new ListedInputs(Infinity);
+  listed.commit(1);
+  const [item] = feedOf(listed).recent(1, {})?.items ?? [];
+  assert.ok(item);
+  eventBytes(item);
+  const lines = new LineBuffer();
+  const erasure = { position: 7, erased: true, aggregateId: 'a', aggregateType: 't', timestamp: 1, reason: undefined };
+  for (const one of [item, { ...erasure, erased: true as const }]) assert.equal(writeEventLine(one, lines), false);
+  assert.equal(lines.length, 0);
 });

@@ -300,21 +300,25 @@ class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
   }
 
   #give(item: T): boolean | 'later' {
-    const { followed, format, memory, now, gathering } = this.#options;
-    if (format.isLines === undefined || followed.writeLine === undefined) {
-      const bytes = format.bytes(followed.encode(item));
-      return memory.tryPush(bytes, this.#buffered, now()) ? this.#write(bytes) : 'later';
-    }
+    const { followed, format, memory, now } = this.#options;
+    const taken = format.isLines === undefined ? undefined : this.#gather(item);
+    if (taken !== undefined) return taken;
+    const bytes = format.bytes(followed.encode(item));
+    return memory.tryPush(bytes, this.#buffered, now()) ? this.#write(bytes) : 'later';
+  }
+
+  /** Writes it as a line beside others; undefined: it is to be encoded. */
+  #gather(item: T): boolean | 'later' | undefined {
+    const { followed, memory, now, gathering } = this.#options;
+    if (followed.writeLine === undefined) return undefined;
     const buffered = this.#buffered;
     const lines = gathering.for(this);
     const { length } = lines;
-    followed.writeLine(item, lines);
+    if (!followed.writeLine(item, lines)) return undefined;
     const bytes = lines.length - length;
-    if (!memory.tryPush(bytes, buffered, now())) {
-      lines.cutTo(length);
-      return 'later';
-    }
-    return this.#wrote(bytes);
+    if (memory.tryPush(bytes, buffered, now())) return this.#wrote(bytes);
+    lines.cutTo(length);
+    return 'later';
   }
 
   pushBefore(item: T): boolean | 'later' {
