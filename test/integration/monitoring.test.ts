@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { backUp } from '../../src/app/backup.js';
 import { alertRules, dashboard, selectorsOf } from '../support/monitoring.js';
-import { AS_ADMIN, sample, startService, until, type Service } from '../support/service.js';
+import { AS_ADMIN, sample, startService, temporaryDirectory, until, type Service } from '../support/service.js';
 
 /** Prometheus gives them itself. */
 const OF_PROMETHEUS = ['job', 'instance', 'le'];
@@ -46,7 +48,9 @@ test('what alerts and dashboards ask for is there', async (t) => {
     });
   }).listen(0, '127.0.0.1');
   t.after(() => receiver.close());
-  const service = await startService(t, { readStore: true });
+  const dataDirectory = temporaryDirectory(t);
+  const service = await startService(t, { readStore: true, dataDirectory });
+  await backUp(dataDirectory, join(temporaryDirectory(t), 'backup'), 'test');
   await used(service, `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`);
   let scraped = '';
   const expressions = [

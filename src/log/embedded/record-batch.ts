@@ -43,33 +43,6 @@ export function encodeBatch(
 /** When the batch was written, milliseconds. */
 export const timestampOf = (bytes: Buffer): number => Number(bytes.readBigUInt64LE(0));
 
-/** Its key, for which hardly a reader asks, is made when one does: a view costs more than all else of a record. */
-class RecordInBatch implements LogRecord {
-  readonly value: Buffer | null;
-  readonly #bytes: Buffer;
-  readonly #keyAt: number;
-  readonly #keyEnd: number;
-
-  /** @param end of its value; 0: it has none */
-  constructor(
-    readonly offset: number,
-    readonly timestamp: number,
-    bytes: Buffer,
-    keyAt: number,
-    keyEnd: number,
-    end: number,
-  ) {
-    this.#bytes = bytes;
-    this.#keyAt = keyAt;
-    this.#keyEnd = keyEnd;
-    this.value = end === 0 ? null : bytes.subarray(keyEnd, end);
-  }
-
-  get key(): Buffer {
-    return this.#bytes.subarray(this.#keyAt, this.#keyEnd);
-  }
-}
-
 /** Keys and values are views of `bytes`. */
 export function decodeBatch(base: number, bytes: Buffer): RecordBatch {
   const timestamp = timestampOf(bytes);
@@ -81,7 +54,12 @@ export function decodeBatch(base: number, bytes: Buffer): RecordBatch {
     const keyEnd = at + RECORD_HEADER + bytes.readUInt32LE(at + 4);
     const valueLength = bytes.readUInt32LE(at + 8);
     const end = valueLength === 0 ? keyEnd : keyEnd + valueLength - 1;
-    records.push(new RecordInBatch(offset, timestamp, bytes, at + RECORD_HEADER, keyEnd, valueLength === 0 ? 0 : end));
+    records.push({
+      offset,
+      timestamp,
+      key: bytes.subarray(at + RECORD_HEADER, keyEnd),
+      value: valueLength === 0 ? null : bytes.subarray(keyEnd, end),
+    });
     at = end;
   }
   return { timestamp, records, end: base + bytes.readUInt32LE(8) };
