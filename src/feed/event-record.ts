@@ -7,7 +7,7 @@ import {
   type PositionedErasure,
   type PositionedEvent,
 } from './events.js';
-import type { LineBuffer } from './line-buffer.js';
+import { LineBuffer } from './line-buffer.js';
 import { encoderOf, encoderOfEach, lineOf, type RecordBytes } from './record-bytes.js';
 
 /** The bytes of an event on every channel of the feed; `data` and `metadata` are spliced as they were sent. */
@@ -44,22 +44,16 @@ function encodeErasure(erasure: PositionedErasure): Buffer {
 
 /** Most texts are told as they are. */
 const PLAIN = /^[ !#-[\]-~]*$/;
-const jsonOf = (text: string): string => (PLAIN.test(text) ? `"${text}"` : JSON.stringify(text));
 
+/** Of what is encoded for many. */
+const encoding = new LineBuffer();
+
+/** `data` and `metadata` as they were sent, line breaks too. */
 function encodeRecord(event: PositionedEvent): Buffer {
-  const { position, eventId, aggregateId, aggregateType, eventType, data, version, timestamp, metadata } = event;
-  const head =
-    `{"position":${position},"eventId":"${eventId}","aggregateId":${jsonOf(aggregateId)}` +
-    `,"aggregateType":"${aggregateType}","eventType":${jsonOf(eventType)},"data":`;
-  const rest = `,"version":${version},"timestamp":"${isoTimestamp(timestamp)}"${contextOf(event)}`;
-  return metadata === undefined
-    ? lineOf(head, data, `${rest}}`)
-    : lineOf(head, data, `${rest},"metadata":`, metadata, '}');
+  encoding.cutTo(0);
+  writeEvent(event, encoding, false);
+  return encoding.take();
 }
-
-const contextOf = ({ correlationId, causationId }: PositionedEvent): string =>
-  (correlationId === undefined ? '' : `,"correlationId":${JSON.stringify(correlationId)}`) +
-  (causationId === undefined ? '' : `,"causationId":${JSON.stringify(causationId)}`);
 
 /**
  * Writes the item as a line of its own, the same bytes as those of `eventBytes`. A reader of history is the only one who asks for an
@@ -68,32 +62,37 @@ const contextOf = ({ correlationId, causationId }: PositionedEvent): string =>
  */
 export function writeEventLine(item: FeedItem, lines: LineBuffer): boolean {
   if (isErasure(item) || isAskedAgain(item)) return false;
+  writeEvent(item, lines, true);
+  return true;
+}
+
+/** The event and its end; `joined`: no line ends within it. */
+function writeEvent(event: PositionedEvent, lines: LineBuffer, joined: boolean): void {
   lines.ascii('{"position":');
-  lines.ascii(String(item.position));
+  lines.ascii(String(event.position));
   lines.ascii(',"eventId":"');
-  lines.ascii(item.eventId);
+  lines.ascii(event.eventId);
   lines.ascii('","aggregateId":');
-  writeText(item.aggregateId, lines);
+  writeText(event.aggregateId, lines);
   lines.ascii(',"aggregateType":"');
-  lines.ascii(item.aggregateType);
+  lines.ascii(event.aggregateType);
   lines.ascii('","eventType":');
-  writeText(item.eventType, lines);
+  writeText(event.eventType, lines);
   lines.ascii(',"data":');
-  lines.json(item.data);
+  lines.json(event.data, joined);
   lines.ascii(',"version":');
-  lines.ascii(String(item.version));
+  lines.ascii(String(event.version));
   lines.ascii(',"timestamp":"');
-  lines.ascii(isoTimestamp(item.timestamp));
+  lines.ascii(isoTimestamp(event.timestamp));
   lines.ascii('"');
-  const context = contextOf(item);
-  if (context !== '') lines.text(context);
-  const { metadata } = item;
+  const { correlationId, causationId, metadata } = event;
+  if (correlationId !== undefined) lines.text(`,"correlationId":${JSON.stringify(correlationId)}`);
+  if (causationId !== undefined) lines.text(`,"causationId":${JSON.stringify(causationId)}`);
   if (metadata !== undefined) {
     lines.ascii(',"metadata":');
-    lines.json(metadata);
+    lines.json(metadata, joined);
   }
   lines.ascii('}\n');
-  return true;
 }
 
 function writeText(text: string, lines: LineBuffer): void {

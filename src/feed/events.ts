@@ -192,13 +192,8 @@ function positioned(input: CommitInput): readonly PositionedEvent[] {
         ));
 }
 
-function positionedFrom(first: number, commit: AggregateCommit): PositionedEvent[] {
-  const { events, baseVersion } = commit;
-  const [only] = events;
-  // Most commits have one event: an array that grows would have room for many.
-  if (events.length === 1 && only !== undefined) return [new EventInFeed(first, commit, only, baseVersion + 1)];
-  return events.map((event, i) => new EventInFeed(first + i, commit, event, baseVersion + i + 1));
-}
+const positionedFrom = (first: number, commit: AggregateCommit): PositionedEvent[] =>
+  commit.events.map((event, i) => new EventInFeed(first + i, commit, event, commit.baseVersion + i + 1));
 
 /** Keeps its bytes: it is encoded for who asks first, and told to all. What it says is that of the commit: a copy would cost more than all else. */
 class EventInFeed implements PositionedEvent {

@@ -1,9 +1,8 @@
+import { isOneLine, joinLines } from './record-bytes.js';
+
 const FIRST_BYTES = 128 * 1024;
 /** Room that one item made is given back. */
 const KEPT_BYTES = 1024 * 1024;
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
-const SPACE = 0x20;
 
 /** Gathers lines of JSON in one piece of memory: a reader of history is given hundreds at once, and a buffer for each costs more than its bytes. */
 export class LineBuffer {
@@ -29,14 +28,12 @@ export class LineBuffer {
     this.#length += this.#bytes.write(text, this.#length);
   }
 
-  /** JSON as it was sent: line breaks between its tokens become spaces. */
-  json(json: Buffer): void {
+  /** JSON as it was sent; `joined`: line breaks between its tokens become spaces. */
+  json(json: Buffer, joined: boolean): void {
     const from = this.#length;
     this.#room(json.length);
     this.#length += json.copy(this.#bytes, from);
-    if (!json.includes(LINE_FEED) && !json.includes(CARRIAGE_RETURN)) return;
-    for (let i = from; i < this.#length; i++)
-      if (this.#bytes[i] === LINE_FEED || this.#bytes[i] === CARRIAGE_RETURN) this.#bytes[i] = SPACE;
+    if (joined && !isOneLine(json)) joinLines(this.#bytes, from, this.#length);
   }
 
   /** Takes back what was written behind so many bytes. */

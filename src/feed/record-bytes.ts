@@ -85,14 +85,19 @@ class Encoded implements RecordBytes {
 const LINE_FEED = 0x0a;
 
 /** White space between JSON tokens may hold line breaks; within a string none can. */
-const isOneLine = (record: Buffer): boolean => !record.includes(0x0a) && !record.includes(0x0d);
+export const isOneLine = (record: Buffer): boolean => !record.includes(0x0a) && !record.includes(0x0d);
+
+/** Line breaks between the places become spaces. */
+export function joinLines(bytes: Buffer, from: number, to: number): void {
+  for (let i = from; i < to; i++) if (bytes[i] === LINE_FEED || bytes[i] === 0x0d) bytes[i] = 0x20;
+}
 
 /** What was encoded as one line, its end the only one. */
 function joined(encoded: Buffer): Buffer {
   const end = encoded.length - 1;
   if (encoded.indexOf(LINE_FEED) === end && !encoded.includes(0x0d)) return encoded;
   const line = Buffer.from(encoded);
-  for (let i = 0; i < end; i++) if (line[i] === LINE_FEED || line[i] === 0x0d) line[i] = 0x20;
+  joinLines(line, 0, end);
   return line;
 }
 

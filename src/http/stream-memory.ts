@@ -50,12 +50,12 @@ class TenantStreams {
   }
 
   release(item: Buffer | number): void {
-    this.#hold.sub(BYTES_PER_ITEM + (this.#isKept(item) ? 0 : bytesOf(item)));
+    this.#hold.sub(BYTES_PER_ITEM + (this.#letGo(item) ? 0 : bytesOf(item)));
     this.wake();
   }
 
-  /** By others, after one has read it. */
-  #isKept(item: Buffer | number): boolean {
+  /** One stream fewer keeps it. True: others do. */
+  #letGo(item: Buffer | number): boolean {
     if (typeof item === 'number') return false;
     const kept = (this.#keptBy.get(item) ?? 1) - 1;
     if (kept > 0) this.#keptBy.set(item, kept);
@@ -129,7 +129,6 @@ export const POSITION_MS = 10_000;
 
 interface Kept {
   readonly item: Buffer | number;
-  readonly bytes: number;
   /** Monotonic milliseconds. */
   readonly since: number;
   /** What the slowest reader takes for it and all before it. */
@@ -152,7 +151,8 @@ export class StreamMemory implements Member {
   }
 
   /**
-   * Whether the stream may be given the item (its bytes, or how many they are where no other stream has them), beside `buffered` bytes that it has not read. False: it waits until `resume` is called.
+   * Whether the stream may be given the item, beside `buffered` bytes that it has not read; of an item that no other stream has, how many
+   * bytes it has. False: it waits until `resume` is called.
    */
   tryPush(item: Buffer | number, buffered: number, now: number): boolean {
     if (this.#kept.length > 0) this.settle(buffered);
@@ -162,7 +162,7 @@ export class StreamMemory implements Member {
       this.#tenant.wait(this);
       return false;
     }
-    this.#kept.push({ item, bytes, since: now, readingMs: ((buffered + bytes) / SLOWEST_READER) * 1000 });
+    this.#kept.push({ item, since: now, readingMs: ((buffered + bytes) / SLOWEST_READER) * 1000 });
     this.#bytes += bytes;
     return true;
   }
@@ -189,7 +189,8 @@ export class StreamMemory implements Member {
   /** So many bytes are left of what the stream was given: the last ones. */
   settle(buffered: number): void {
     let read = 0;
-    for (const { bytes } of this.#kept) {
+    for (const { item } of this.#kept) {
+      const bytes = bytesOf(item);
       if (this.#bytes - bytes < buffered) break;
       this.#bytes -= bytes;
       read++;

@@ -1,4 +1,5 @@
 import { quoted } from './sql-text.js';
+
 /** What the code of a tenant says that its states are, whether there are rows of it or not. */
 export interface DeclaredStates {
   readonly table: 'aggregate_states' | 'projection_states';

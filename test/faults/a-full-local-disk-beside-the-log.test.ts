@@ -1,7 +1,6 @@
 // Invariants 1 to 3, 7 and 19: the local store is on a disk that is full, and the log is elsewhere. What can't be written stays in
 // memory up to the budget; past it appends are refused with a retryable 503, reads go on, and when there is space again so do
 // appends, with nothing lost.
-import { bindAll } from '../support/ground.js';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
@@ -15,6 +14,7 @@ import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
+import { bindAll } from '../support/ground.js';
 import { ROOT, temporaryDirectory, until } from '../support/service.js';
 import { fill, NO_SMALL_DISK, smallDisk } from '../support/small-disk.js';
 

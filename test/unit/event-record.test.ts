@@ -35,6 +35,21 @@ test('a line that is written is the line that is kept, byte for byte', () => {
   );
 });
 
+test('a record says what the event has, its data and metadata as they were sent', () => {
+  fc.assert(
+    fc.property(event, ({ data, metadata, timestamp, ...others }) => {
+      const { record } = eventBytes({ ...others, timestamp, data, metadata });
+      const valueOf = (json: Buffer | undefined): unknown => json && (JSON.parse(json.toString()) as unknown);
+      const told = { ...others, timestamp: new Date(timestamp).toISOString(), data: valueOf(data) };
+      assert.deepEqual(
+        JSON.parse(record.toString()),
+        JSON.parse(JSON.stringify({ ...told, metadata: valueOf(metadata) })),
+      );
+      for (const sent of metadata === undefined ? [data] : [data, metadata]) assert.ok(record.includes(sent));
+    }),
+  );
+});
+
 test('an event of the feed that is asked for again goes to many: it is encoded once, and not written', () => {
   const listed = new ListedInputs(Infinity);
   listed.commit(1);

@@ -7,9 +7,11 @@ test('what is gathered is taken as one piece, and then there is nothing', () => 
   lines.ascii('{"a":');
   lines.text('"ä€😀"');
   lines.ascii(',"b":');
-  lines.json(Buffer.from('{"c":\r\n [1,\n2]}'));
+  lines.json(Buffer.from('{"c":\r\n [1,\n2]}'), true);
+  lines.ascii(',"d":');
+  lines.json(Buffer.from('{"c":\r\n [1,\n2]}'), false);
   lines.ascii('}\n');
-  const line = '{"a":"ä€😀","b":{"c":   [1, 2]}}\n';
+  const line = '{"a":"ä€😀","b":{"c":   [1, 2]},"d":{"c":\r\n [1,\n2]}}\n';
   assert.equal(lines.length, Buffer.byteLength(line));
   assert.equal(lines.take().toString(), line);
   assert.equal(lines.length, 0);
@@ -35,7 +37,7 @@ test('it grows with what is larger than it, whatever wrote that', () => {
   lines.ascii('before,');
   lines.ascii(large);
   lines.text(`,${large}é,`);
-  lines.json(Buffer.from(large));
+  lines.json(Buffer.from(large), true);
   assert.equal(lines.take().toString(), `before,${large},${large}é,${large}`);
   lines.ascii('after');
   assert.equal(lines.take().toString(), 'after');
