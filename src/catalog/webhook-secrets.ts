@@ -25,12 +25,12 @@ export function rotateSecrets(
 }
 
 /** The secrets that sign at `now`, in clear, the current one first; empty when none was made yet. */
-export function signingSecrets(
+export const signingSecrets = (
   sealer: Pick<Sealer, 'unseal'>,
   secrets: readonly SealedSecret[],
   now: number,
-): string[] {
-  return secrets
-    .filter(({ expiresAt }) => expiresAt === undefined || Date.parse(expiresAt) > now)
-    .map(({ sealed }) => sealer.unseal(sealed));
-}
+): string[] => sealedThatSign(secrets, now).map((sealed) => sealer.unseal(sealed));
+
+/** The same as they are kept. */
+export const sealedThatSign = (secrets: readonly SealedSecret[], now: number): string[] =>
+  secrets.filter(({ expiresAt }) => expiresAt === undefined || Date.parse(expiresAt) > now).map(({ sealed }) => sealed);

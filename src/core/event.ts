@@ -194,14 +194,20 @@ export interface Fault {
 /** What clients are told of a fault. */
 export const faultForClients = ({ place: _place, ...fault }: Fault): Omit<Fault, 'place'> => fault;
 
-/** Many that follow each other have one time. */
+/** Many that follow each other have one time, or in turns that of an event and that of now. */
 let lastTimestamp = { of: 0, text: new Date(0).toISOString() };
+let timestampBefore = lastTimestamp;
 
 /** `YYYY-MM-DDTHH:mm:ss.sssZ`. */
 export function isoTimestamp(milliseconds: number): string {
-  if (milliseconds !== lastTimestamp.of)
-    lastTimestamp = { of: milliseconds, text: new Date(milliseconds).toISOString() };
-  return lastTimestamp.text;
+  if (milliseconds === lastTimestamp.of) return lastTimestamp.text;
+  const next =
+    milliseconds === timestampBefore.of
+      ? timestampBefore
+      : { of: milliseconds, text: new Date(milliseconds).toISOString() };
+  timestampBefore = lastTimestamp;
+  lastTimestamp = next;
+  return next.text;
 }
 
 /** The events of a commit in their order: of a transaction one aggregate's after the other's. */

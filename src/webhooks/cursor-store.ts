@@ -40,6 +40,9 @@ export interface EndpointCheckpoint extends WindowCheckpoint {
   readonly health?: EndpointHealth;
 }
 
+/** A checkpoint, or who has it. */
+export type Saved = EndpointCheckpoint | (() => EndpointCheckpoint);
+
 /**
  * Keeps how far each webhook endpoint has got. Nothing is lost when the latest saves are: what they covered is delivered again.
  */
@@ -47,8 +50,8 @@ export interface CursorStore {
   /** Reads what other processes saved before the call, of the endpoints that are not kept here. */
   caughtUp(): Promise<void>;
   load(id: string): EndpointCheckpoint | undefined;
-  /** Kept soon; later saves of the same id replace earlier ones. */
-  save(id: string, checkpoint: EndpointCheckpoint): void;
+  /** Kept soon; later saves of the same id replace earlier ones. A function is asked when it is written, or loaded. */
+  save(id: string, checkpoint: Saved): void;
   delete(id: string): void;
   /** Writes what was saved before the call at once; resolves when it is durable. Rejects where it could not be written: it is tried again. */
   flush(): Promise<void>;

@@ -312,7 +312,8 @@ export class Endpoint<T> implements EndpointIdentity {
     this.#abort.abort();
     await Promise.all(this.#running);
     this.#hold.close();
-    if (this.#started) this.#saveNow();
+    // What is stopped is not held on to for that.
+    if (this.#started) this.context.store.save(this.id, this.checkpoint());
   }
 
   get #failing(): boolean {
@@ -548,8 +549,9 @@ export class Endpoint<T> implements EndpointIdentity {
     });
   }
 
+  /** As it is when it is written: to put it together costs more than to send a message. */
   #saveNow(): void {
-    this.context.store.save(this.id, this.checkpoint());
+    this.context.store.save(this.id, () => this.checkpoint());
   }
 }
 

@@ -451,7 +451,7 @@ export const secretsOf = (
 /** Opens sealed headers. @throws Error where they were sealed with another master key */
 export const ownHeadersOf = (
   sealer: Pick<Sealer, 'unseal'>,
-  headers: EndpointEntity['headers'],
+  headers: { readonly sealed: string } | undefined,
 ): Readonly<Record<string, string>> =>
   headers === undefined ? {} : (JSON.parse(sealer.unseal(headers.sealed)) as Record<string, string>);
 

@@ -14,14 +14,16 @@ const KINDS: readonly Kind[] = ['delivered', 'failed'];
 const kindOf = ({ error }: Pick<Attempt, 'error'>): Kind => (error === undefined ? 'delivered' : 'failed');
 const recordKey = (id: string, kind: Kind): string => `${id}/${kind}`;
 
-const latest = (attempts: readonly Attempt[]): readonly Attempt[] =>
+/** Newest first. */
+const latest = (attempts: readonly Attempt[]): Attempt[] =>
   [...new Map(attempts.map((attempt) => [attempt.n, attempt])).values()]
     .sort((a, b) => b.n - a.n)
     .slice(0, KEPT_ATTEMPTS);
 
 /** Attempts in the topic `statefold.attempts`: two records an endpoint, of JSON. In memory are those of endpoints that have had some here. */
 export class LogAttemptStore implements AttemptStore {
-  readonly #held: Map<string, readonly Attempt[]>;
+  /** Oldest first. */
+  readonly #held: Map<string, Attempt[]>;
   readonly #offsets: Map<string, number>;
   readonly #records: LatestRecords;
   readonly #clock: Clock;
@@ -30,7 +32,7 @@ export class LogAttemptStore implements AttemptStore {
   #n = 0;
 
   private constructor(
-    held: Map<string, readonly Attempt[]>,
+    held: Map<string, Attempt[]>,
     offsets: Map<string, number>,
     released: Set<string>,
     records: LatestRecords,
@@ -45,7 +47,7 @@ export class LogAttemptStore implements AttemptStore {
 
   /** Creates the topic where it is missing, and learns where the records lie. */
   static async open(log: Log, logger: Logger, clock: Clock, timers?: Timers): Promise<LogAttemptStore> {
-    const held = new Map<string, readonly Attempt[]>();
+    const held = new Map<string, Attempt[]>();
     const offsets = new Map<string, number>();
     const released = new Set<string>();
     const options = { log, topic: TOPIC, gatherMs: GATHER_MS, what: 'webhook attempts', logger };
@@ -59,7 +61,7 @@ export class LogAttemptStore implements AttemptStore {
         const attempts = held.get(key);
         if (attempts === undefined) return null;
         const all = latest([...attempts, ...(await stored(records, offsets, key))]);
-        if (held.has(key)) held.set(key, latest([...(held.get(key) ?? []), ...all]));
+        if (held.has(key)) held.set(key, latest([...(held.get(key) ?? []), ...all]).reverse());
         return Buffer.from(JSON.stringify(all));
       },
       written: (key, value, offset) => {
@@ -74,9 +76,11 @@ export class LogAttemptStore implements AttemptStore {
     const key = recordKey(id, kindOf(attempt));
     // Also past those that another process gave, and those of an earlier second.
     this.#n = Math.max(this.#n + 1, this.#clock.now() * 1_000);
-    const held = this.#held.get(key) ?? [];
-    const kept = held.length < KEPT_ATTEMPTS ? held : held.slice(0, KEPT_ATTEMPTS - 1);
-    this.#held.set(key, [{ n: this.#n, ...attempt }, ...kept]);
+    let held = this.#held.get(key);
+    // Copied now and then, not each time; what is listed is cut to the latest.
+    if (held === undefined || held.length >= 2 * KEPT_ATTEMPTS)
+      this.#held.set(key, (held = held?.slice(-KEPT_ATTEMPTS) ?? []));
+    held.push({ n: this.#n, ...attempt });
     this.#released.delete(key);
     this.#records.touch(key);
   }

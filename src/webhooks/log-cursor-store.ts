@@ -1,6 +1,6 @@
 import type { Logger } from '../core/logger.js';
 import type { Log } from '../log/log.js';
-import type { CursorStore, DeadLetter, EndpointCheckpoint } from './cursor-store.js';
+import type { CursorStore, DeadLetter, EndpointCheckpoint, Saved } from './cursor-store.js';
 import type { Timers } from '../feed/timers.js';
 import { LatestRecords } from './latest-records.js';
 
@@ -30,13 +30,16 @@ const checkpointOf = ({ through, pending, parked, ...more }: StoredCheckpoint): 
   ...more,
 });
 
+const asked = (checkpoint: Saved | undefined): EndpointCheckpoint | undefined =>
+  typeof checkpoint === 'function' ? checkpoint() : checkpoint;
+
 /** Cursors as the last record of each id in the topic `statefold.cursors`; values are JSON, a tombstone deletes. */
 export class LogCursorStore implements CursorStore {
-  readonly #checkpoints: Map<string, EndpointCheckpoint>;
+  readonly #checkpoints: Map<string, Saved>;
   readonly #records: LatestRecords;
   readonly #logger: Logger;
 
-  private constructor(checkpoints: Map<string, EndpointCheckpoint>, records: LatestRecords, logger: Logger) {
+  private constructor(checkpoints: Map<string, Saved>, records: LatestRecords, logger: Logger) {
     this.#checkpoints = checkpoints;
     this.#records = records;
     this.#logger = logger;
@@ -44,7 +47,7 @@ export class LogCursorStore implements CursorStore {
 
   /** Creates the topic where it is missing and reads all of it. */
   static async open(log: Log, logger: Logger, timers?: Timers): Promise<LogCursorStore> {
-    const checkpoints = new Map<string, EndpointCheckpoint>();
+    const checkpoints = new Map<string, Saved>();
     const options = { log, topic: TOPIC, gatherMs: GATHER_MS, what: 'webhook cursors', logger };
     const records = await LatestRecords.open(timers === undefined ? options : { ...options, timers }, {
       restored: (id, value) => {
@@ -53,7 +56,7 @@ export class LogCursorStore implements CursorStore {
       },
       // A late copy of an older one only makes deliveries repeat.
       valueOf: (id) => {
-        const checkpoint = checkpoints.get(id);
+        const checkpoint = asked(checkpoints.get(id));
         return checkpoint === undefined ? null : Buffer.from(JSON.stringify(storedOf(checkpoint)));
       },
     });
@@ -65,10 +68,10 @@ export class LogCursorStore implements CursorStore {
   }
 
   load(id: string): EndpointCheckpoint | undefined {
-    return this.#checkpoints.get(id);
+    return asked(this.#checkpoints.get(id));
   }
 
-  save(id: string, checkpoint: EndpointCheckpoint): void {
+  save(id: string, checkpoint: Saved): void {
     this.#checkpoints.set(id, checkpoint);
     this.#records.touch(id);
   }

@@ -1,6 +1,5 @@
-import { EventEmitter } from 'node:events';
-import type { Agent, request } from 'undici';
-import { StatefoldError } from '../core/errors.js';
+import { LRUCache } from 'lru-cache';
+import type { Agent } from 'undici';
 import {
   assertAddressAllowed,
   guardedLookup,
@@ -8,6 +7,7 @@ import {
   parseWebhookUrl,
   type AddressGuardOptions,
 } from './address-guard.js';
+import { isSuccess, PostCall, type Posted } from './post-call.js';
 import { retryAfterMs } from './retry-schedule.js';
 
 export interface WebhookClientOptions extends AddressGuardOptions {
@@ -30,36 +30,41 @@ export type AttemptOutcome =
       readonly retryAfterMs: number | undefined;
     };
 
-interface LoadedClient {
-  readonly request: typeof request;
-  readonly agent: Agent;
+/** Where a URL leads, as the client takes it. */
+interface Target {
+  readonly origin: string;
+  readonly path: string;
 }
 
-const MAX_ANSWER_BYTES = 64 * 1024;
-/** Of a refusal so much is kept: enough to see what the endpoint has against the message. */
-const EXCERPT_BYTES = 256;
+/** URLs that are kept parsed: to do that takes as long as to sign. */
+const TARGETS = 1_000;
 
 /** Posts to tenants' endpoints: verified TLS, checked addresses, no redirects, and no more of an answer than is needed. */
 export class WebhookClient {
-  #loading: Promise<LoadedClient> | undefined;
+  #loading: Promise<Agent> | undefined;
+  #agent: Agent | undefined;
+  readonly #targets: LRUCache<string, Target>;
 
-  constructor(private readonly options: WebhookClientOptions) {}
+  constructor(private readonly options: WebhookClientOptions) {
+    this.#targets = new LRUCache({ max: TARGETS, memoMethod: (url) => targetOf(url, options.allowPrivate) });
+  }
 
   /** With the first message: a start without endpoints needs no client. */
-  #load(): Promise<LoadedClient> {
+  #load(): Promise<Agent> {
     const { timeoutMs } = this.options;
-    return (this.#loading ??= import('undici').then(({ Agent, request }) => ({
-      request,
-      agent: new Agent({
-        connect: { lookup: guardedLookup(this.options), timeout: timeoutMs },
-        connections: 8,
-        pipelining: 1,
-        headersTimeout: timeoutMs,
-        bodyTimeout: timeoutMs,
-        keepAliveTimeout: 4_000,
-        maxHeaderSize: 16 * 1024,
-      }),
-    })));
+    return (this.#loading ??= import('undici').then(
+      ({ Agent }) =>
+        (this.#agent = new Agent({
+          connect: { lookup: guardedLookup(this.options), timeout: timeoutMs },
+          connections: 8,
+          pipelining: 1,
+          // An attempt has a deadline for all of it.
+          headersTimeout: 0,
+          bodyTimeout: 0,
+          keepAliveTimeout: 4_000,
+          maxHeaderSize: 16 * 1024,
+        })),
+    ));
   }
 
   /** Never rejects: every error is an outcome. */
@@ -69,84 +74,70 @@ export class WebhookClient {
     body: Buffer,
     signal: AbortSignal,
   ): Promise<AttemptOutcome> {
-    // An AbortSignal of its own takes longer than signing does.
-    const abort = new EventEmitter();
-    const callOff = (): void => void abort.emit('abort');
-    let late = false;
-    const deadline = setTimeout(() => {
-      late = true;
-      callOff();
-    }, this.options.timeoutMs);
+    const call = new PostCall();
+    const callOff = (): void => call.callOff(new Error('the attempt was called off'));
+    const { timeoutMs } = this.options;
+    const deadline = setTimeout(() => call.callOff(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
     signal.addEventListener('abort', callOff);
     try {
-      const target = parseWebhookUrl(url);
-      const address = literalHost(target);
-      if (address !== undefined) assertAddressAllowed(address, this.options.allowPrivate);
-      const { request, agent } = await this.#load();
+      const { origin, path } = this.#targets.memo(url);
+      const agent = this.#agent ?? (await this.#load());
       // Nobody listened yet.
-      if (late || signal.aborted) throw new Error('the attempt was called off');
-      const answer = await request(target, {
-        method: 'POST',
-        headers,
-        body,
-        dispatcher: agent,
-        signal: abort,
-      });
-      const status = answer.statusCode;
-      if (status >= 200 && status < 300) {
-        // The body says nothing that is needed; read, so that the connection serves again.
-        await answer.body.dump({ limit: MAX_ANSWER_BYTES }).catch(() => undefined);
-        return { kind: 'delivered', status };
-      }
-      const excerpt = await excerptOf(answer.body);
-      if (status === 410) return { kind: 'gone', url, status, excerpt };
-      const header = answer.headers['retry-after'];
-      const asked =
-        status === 429 || status === 503
-          ? retryAfterMs(typeof header === 'string' ? header : undefined, (this.options.now ?? Date.now)())
-          : undefined;
-      const reason =
-        status >= 300 && status < 400 ? `answered ${status}: redirects are not followed` : `answered ${status}`;
-      return { kind: 'failed', status, reason, excerpt, retryAfterMs: asked };
+      if (signal.aborted) callOff();
+      agent.dispatch({ origin, path, method: 'POST', headers, body }, call);
+      return this.#outcomeOf(url, await call.result);
     } catch (error) {
-      const reason = this.#reason(error, late);
-      return { kind: 'failed', status: undefined, reason, excerpt: '', retryAfterMs: undefined };
+      return failedWith(error);
     } finally {
       clearTimeout(deadline);
       signal.removeEventListener('abort', callOff);
     }
   }
 
+  #outcomeOf(url: string, posted: Posted): AttemptOutcome {
+    if (posted.status === undefined) return failedWith(posted.error);
+    const { status, headers } = posted;
+    if (isSuccess(status)) return { kind: 'delivered', status };
+    const excerpt = excerptOf(posted.excerpt);
+    if (status === 410) return { kind: 'gone', url, status, excerpt };
+    const header = headers['retry-after'];
+    const asked =
+      status === 429 || status === 503
+        ? retryAfterMs(typeof header === 'string' ? header : undefined, (this.options.now ?? Date.now)())
+        : undefined;
+    const reason =
+      status >= 300 && status < 400 ? `answered ${status}: redirects are not followed` : `answered ${status}`;
+    return { kind: 'failed', status, reason, excerpt, retryAfterMs: asked };
+  }
+
   /** Cuts what is still open. */
   async close(): Promise<void> {
-    await (await this.#loading)?.agent.destroy();
-  }
-
-  #reason(error: unknown, late: boolean): string {
-    if (late) return `no answer within ${this.options.timeoutMs} ms`;
-    if (error instanceof StatefoldError) return error.message;
-    if (!(error instanceof Error)) return 'the request failed';
-    // A connection that was tried on several addresses fails with all their errors.
-    const inner: unknown = error instanceof AggregateError ? error.errors[0] : error;
-    return inner instanceof Error && inner.message !== '' ? inner.message : error.name;
+    await (await this.#loading)?.destroy();
   }
 }
 
-/** Reads a body to its end, or as much of it as is worth a connection, and gives how it begins. What can't be read of it is left out. */
-async function excerptOf(body: AsyncIterable<Buffer>): Promise<string> {
-  const first: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of body) {
-      if (bytes < EXCERPT_BYTES) first.push(chunk.subarray(0, EXCERPT_BYTES - bytes));
-      bytes += chunk.length;
-      if (bytes > MAX_ANSWER_BYTES) break;
-    }
-  } catch {
-    // The status is what counts.
-  }
-  // A character may be cut at the end.
-  return Buffer.concat(first)
-    .toString('utf8')
-    .replace(/\uFFFD$/, '');
+/** @throws StatefoldError WEBHOOK_URL_REFUSED; a host that is a name is checked when it is dialled */
+function targetOf(url: string, allowPrivate: boolean): Target {
+  const parsed = parseWebhookUrl(url);
+  const address = literalHost(parsed);
+  if (address !== undefined) assertAddressAllowed(address, allowPrivate);
+  return { origin: parsed.origin, path: `${parsed.pathname}${parsed.search}` };
 }
+
+const failedWith = (error: unknown): AttemptOutcome => ({
+  kind: 'failed',
+  status: undefined,
+  reason: reasonOf(error),
+  excerpt: '',
+  retryAfterMs: undefined,
+});
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'the request failed';
+  // A connection that was tried on several addresses fails with all their errors.
+  const inner: unknown = error instanceof AggregateError ? error.errors[0] : error;
+  return inner instanceof Error && inner.message !== '' ? inner.message : error.name;
+}
+
+/** As text. A character may be cut at the end. */
+const excerptOf = (bytes: Buffer): string => bytes.toString('utf8').replace(/\uFFFD$/, '');

@@ -1,8 +1,9 @@
+import type { KeyObject } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { traced, tracing } from '../core/tracing.js';
 import type { Catalog, CatalogChange, EndpointEntity } from '../catalog/catalog.js';
 import { isClosed, onSuspension } from '../catalog/suspension.js';
-import { signingSecrets } from '../catalog/webhook-secrets.js';
+import { sealedThatSign } from '../catalog/webhook-secrets.js';
 import { backOff, type BackOff } from '../core/back-off.js';
 import { UNBOUNDED, type MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
@@ -39,6 +40,7 @@ import { besideOurs } from './own-headers.js';
 import { RETRY_DELAYS_MS } from './retry-schedule.js';
 import { WebhookClient, type AttemptOutcome } from './webhook-client.js';
 import { messagesOf, webhookHeaders, type Message } from './webhook-message.js';
+import { signingKeyOf } from './signature.js';
 
 export interface WebhookDelivererOptions {
   readonly hub: FeedHub;
@@ -124,8 +126,9 @@ export class WebhookDeliverer {
   readonly #client: WebhookClient;
   readonly #clock: Clock;
   readonly #context: EndpointContext;
-  /** Secrets and headers that attempts need again and again: to open one takes as long as to sign with it. */
-  readonly #unsealed: LRUCache<string, string>;
+  /** By what is sealed, what attempts need of it again and again: to open it takes as long as to sign. */
+  readonly #keys: LRUCache<string, KeyObject>;
+  readonly #ownHeaders: LRUCache<string, Readonly<Record<string, string>>>;
   #closed = false;
 
   constructor(private readonly options: WebhookDelivererOptions) {
@@ -138,12 +141,10 @@ export class WebhookDeliverer {
       now: () => clock.now(),
       ...(resolve === undefined ? {} : { resolve }),
     });
-    this.#unsealed = new LRUCache({
-      max: UNSEALED,
-      ttl: UNSEALED_MS,
-      ttlAutopurge: true,
-      memoMethod: (sealed) => options.unseal(sealed),
-    });
+    const opened = { max: UNSEALED, ttl: UNSEALED_MS, ttlAutopurge: true };
+    const { unseal } = options;
+    this.#keys = new LRUCache({ ...opened, memoMethod: (sealed) => signingKeyOf(unseal(sealed)) });
+    this.#ownHeaders = new LRUCache({ ...opened, memoMethod: (sealed) => ownHeadersOf({ unseal }, { sealed }) });
     const limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#context = {
       hub,
@@ -397,17 +398,19 @@ export class WebhookDeliverer {
     further: Readonly<Record<string, string>> = {},
   ): Promise<SentNow> {
     const { catalog } = this.options;
-    const unseal = (sealed: string): string => this.#unsealed.memo(sealed);
     const { tenantId, endpointId } = endpoint;
     const begun = this.#context.timers.now();
     const at = this.#clock.now();
     let outcome: AttemptOutcome;
     try {
-      const signing = signingSecrets({ unseal }, secretsOf(catalog, tenantId, endpoint), at);
+      const signing = sealedThatSign(secretsOf(catalog, tenantId, endpoint), at).map((sealed) =>
+        this.#keys.memo(sealed),
+      );
       if (signing.length === 0) throw new Error('the endpoint has no signing secret');
       const body = message.body();
-      const ours = { ...further, ...webhookHeaders(message.id, new Date(at), body, signing) };
-      const headers = besideOurs(ownHeadersOf({ unseal }, endpoint.headers), ours);
+      const ours = { ...further, ...webhookHeaders(message.id, at, body, signing) };
+      const own = endpoint.headers && this.#ownHeaders.memo(endpoint.headers.sealed);
+      const headers = own === undefined ? ours : besideOurs(own, ours);
       outcome = await this.#client.post(endpoint.url, headers, body, signal);
     } catch (error) {
       this.options.logger.error(

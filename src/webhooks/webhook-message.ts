@@ -1,4 +1,4 @@
-import { Webhook } from 'standardwebhooks';
+import type { KeyObject } from 'node:crypto';
 import type { EndpointSource } from '../catalog/catalog.js';
 import type { Change } from '../core/change.js';
 import { isoTimestamp } from '../core/event.js';
@@ -8,6 +8,7 @@ import { notificationBytes } from '../feed/notification-record.js';
 import { ALL_EVENTS, changesOf } from '../feed/sources.js';
 import type { Source } from '../feed/tenant-feeds.js';
 import type { Filtered } from './endpoint-filter.js';
+import { signatureOf } from './signature.js';
 
 /** An item of a feed on its way to an endpoint. */
 export interface Message extends Filtered {
@@ -120,13 +121,19 @@ function changeBody(change: Change): Buffer {
   return Buffer.concat([Buffer.from(head), notificationBytes(change).record, Buffer.from('}')]);
 }
 
-/** Headers of one attempt (Standard Webhooks 1.0); `secrets`: newest first. */
-export function webhookHeaders(id: string, at: Date, body: Buffer, secrets: readonly string[]): Record<string, string> {
+/** Headers of one attempt (Standard Webhooks 1.0); `at`: milliseconds since the epoch; `keys`: those that sign, newest first. */
+export function webhookHeaders(
+  id: string,
+  at: number,
+  body: Buffer,
+  keys: readonly KeyObject[],
+): Record<string, string> {
+  const seconds = Math.floor(at / 1_000);
   return {
     'content-type': 'application/json',
     'user-agent': 'Statefold-Webhooks/1',
     'webhook-id': id,
-    'webhook-timestamp': String(Math.floor(at.getTime() / 1_000)),
-    'webhook-signature': secrets.map((secret) => new Webhook(secret).sign(id, at, body)).join(' '),
+    'webhook-timestamp': `${seconds}`,
+    'webhook-signature': keys.map((key) => signatureOf(key, id, seconds, body)).join(' '),
   };
 }

@@ -13,7 +13,7 @@ import type {
 import type { Change } from '../../src/core/change.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { Attempt, AttemptStore } from '../../src/webhooks/attempt-store.js';
-import type { CursorStore, EndpointCheckpoint } from '../../src/webhooks/cursor-store.js';
+import type { CursorStore, EndpointCheckpoint, Saved } from '../../src/webhooks/cursor-store.js';
 import type { EventFeed } from '../../src/feed/events.js';
 import type { FollowedFeed, Page } from '../../src/feed/feed.js';
 import { Signal } from '../../src/feed/signal.js';
@@ -307,7 +307,8 @@ export class MapCursorStore implements CursorStore {
 
   readonly saved = new Map<string, EndpointCheckpoint>();
   load = (id: string): EndpointCheckpoint | undefined => this.saved.get(id);
-  save = (id: string, checkpoint: EndpointCheckpoint): void => void this.saved.set(id, structuredClone(checkpoint));
+  save = (id: string, checkpoint: Saved): void =>
+    void this.saved.set(id, structuredClone(typeof checkpoint === 'function' ? checkpoint() : checkpoint));
   delete = (id: string): void => void this.saved.delete(id);
   flush = (): Promise<void> => Promise.resolve();
   close = (): Promise<void> => Promise.resolve();

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test from 'node:test';
+import { systemClock } from '../../src/core/clock.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import { KEPT_ATTEMPTS } from '../../src/webhooks/attempt-store.js';
+import { LogAttemptStore } from '../../src/webhooks/log-attempt-store.js';
+import { ManualTimers } from '../support/notifier-world.js';
+
+test('the latest attempts are listed, newest first, however many there were, before and after they are written', async (t) => {
+  const path = await mkdtemp(join(tmpdir(), 'statefold-attempts-'));
+  const log = new LmdbLog({ path });
+  t.after(async () => {
+    await log.close();
+    await rm(path, { recursive: true, force: true });
+  });
+  const timers = new ManualTimers();
+  let store = await LogAttemptStore.open(log, silentLogger, systemClock, timers);
+  let last = 0;
+  const add = (count: number): void => {
+    for (let i = 0; i < count; i++)
+      store.add('t1/p1', { messageId: `msg_${++last}`, attempt: 1, at: '2026-01-01T00:00:00.000Z', durationMs: 1 });
+  };
+  const listed = async (): Promise<void> => {
+    const kept = Array.from({ length: Math.min(last, KEPT_ATTEMPTS) }, (_, i) => `msg_${last - i}`);
+    assert.deepEqual(
+      (await store.list('t1/p1')).map(({ messageId }) => messageId),
+      kept,
+    );
+  };
+  const partition = { topic: 'statefold.attempts', partition: 0 };
+  for (const count of [1, KEPT_ATTEMPTS, 2 * KEPT_ATTEMPTS + 7, 3, KEPT_ATTEMPTS + 1, 2 * KEPT_ATTEMPTS]) {
+    add(count);
+    await listed();
+    const end = await log.endOffset(partition);
+    timers.advance(1_000);
+    while ((await log.endOffset(partition)) === end) await new Promise((resolve) => setImmediate(resolve));
+    add(2);
+    await listed();
+    if (count % 2 === 0) continue;
+    await store.close();
+    store = await LogAttemptStore.open(log, silentLogger, systemClock, timers);
+    await listed();
+  }
+});
