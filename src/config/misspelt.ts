@@ -17,6 +17,8 @@ const OF_A_NEIGHBOUR = /_SERVICE_(HOST|PORT)(_|$)|_PORT_\d+_(TCP|UDP|SCTP)(_|$)/
 const ADDRESS_OF_A_NEIGHBOUR = /^(tcp|udp|sctp):\/\//;
 /** Shorter names of one word have neighbours everywhere: HOSTS, SPORT, ROLE. */
 const LEAST_WORD = 8;
+/** Letters, of names that begin with other words. */
+const MOST_APART = 2;
 
 /**
  * Variables that look like a setting and are none, by name. Their values are not looked at, but for the addresses that
@@ -40,7 +42,11 @@ export function misspeltSettings(env: Readonly<Record<string, string | undefined
 
 function nearest(name: string, candidates: readonly string[]): string | undefined {
   let best: { readonly setting: string; readonly far: number } | undefined;
+  const firstWord = name.includes('_') ? name.slice(0, name.indexOf('_') + 1) : undefined;
   for (const setting of candidates) {
+    // Most are this far apart, of most environments: what is compared letter by letter would be a tenth of a start.
+    const alike = firstWord !== undefined && setting.startsWith(firstWord);
+    if (!alike && Math.abs(name.length - setting.length) > MOST_APART) continue;
     const far = isNear(name, setting) ? lettersApart(name, setting) : undefined;
     if (far !== undefined && (best === undefined || far < best.far)) best = { setting, far };
   }
@@ -59,7 +65,7 @@ function isNear(name: string, setting: string): boolean {
   if (name === setting) return true;
   if (!setting.includes('_')) return setting.length >= LEAST_WORD && lettersApart(name, setting) <= 1;
   if (shorter === 0) return false;
-  if (given === name) return shorter >= LEAST_WORD && lettersApart(name, setting) <= (shorter < 12 ? 1 : 2);
+  if (given === name) return shorter >= LEAST_WORD && lettersApart(name, setting) <= (shorter < 12 ? 1 : MOST_APART);
   const abbreviated = shorter >= 3 && !wanted.includes('_') && wanted.startsWith(given);
   return abbreviated || lettersApart(given, wanted) <= (shorter >= 6 ? 2 : name.length >= 12 || shorter >= 3 ? 1 : 0);
 }
