@@ -43,7 +43,8 @@ export class ProcessorTime {
   #root = new Seen(process.pid, undefined, undefined);
   #alive = new Map();
   #ended = new Map();
-  #programs = new Map();
+  /** Each process that has ended: { job, program, ticks }. */
+  #ran = [];
   #timer;
 
   start() {
@@ -71,11 +72,20 @@ export class ProcessorTime {
     return ticks / TICKS_PER_SECOND;
   }
 
-  /** Of each program that has ended, its seconds with those of what it ran between two looks; the dearest first. */
-  get programs() {
-    return [...this.#programs]
-      .map(([program, ticks]) => [program, ticks / TICKS_PER_SECOND])
-      .sort(([, a], [, b]) => b - a);
+  /**
+   * Of each program whose processes have ended, those of the job or of all: how many were seen, and their seconds with those of what
+   * they ran between two looks. The dearest first.
+   */
+  programs(job) {
+    const sums = new Map();
+    for (const ran of this.#ran) {
+      if (job !== undefined && ran.job !== job) continue;
+      const { starts, ticks } = sums.get(ran.program) ?? { starts: 0, ticks: 0 };
+      sums.set(ran.program, { starts: starts + 1, ticks: ticks + ran.ticks });
+    }
+    return [...sums]
+      .map(([program, { starts, ticks }]) => ({ program, starts, seconds: ticks / TICKS_PER_SECOND }))
+      .sort((a, b) => b.seconds - a.seconds);
   }
 
   look() {
@@ -122,7 +132,7 @@ export class ProcessorTime {
     // Parents first: what ended with its parent was waited for by that one, or by nobody. Only the first shows above.
     for (const seen of gone.sort((a, b) => depth(a) - depth(b))) {
       this.#add(jobOf(seen), seen.total);
-      this.#programs.set(seen.program, (this.#programs.get(seen.program) ?? 0) + seen.total);
+      this.#ran.push({ job: jobOf(seen), program: seen.program, ticks: seen.total });
       let above = seen.parent;
       while (above !== this.#root && this.#alive.get(above.pid) !== above) above = above.parent;
       const rest = waiting.get(above) ?? { ticks: above.waited - above.before, jobs: new Set() };

@@ -125,16 +125,23 @@ function listedBy(option) {
   return Number(count ?? 20);
 }
 
+/** How many of the programs of a file are told. */
+const PROGRAMS_OF_A_FILE = 4;
+
 function sayDurations() {
   const seconds = (value) => `${value.toFixed(1)} s`.padStart(9);
   const dearest = durations.sort((a, b) => (b.processor ?? b.seconds) - (a.processor ?? a.seconds)).slice(0, listed);
   if (dearest.length === 0) return;
   process.stdout.write('\nby the clock, of processors\n');
-  for (const { of, seconds: clock, processor } of dearest)
+  for (const { of, seconds: clock, processor } of dearest) {
     process.stdout.write(`${seconds(clock)} ${processor === undefined ? '' : seconds(processor)} ${of}\n`);
-  process.stdout.write('\nof processors, by program\n');
-  for (const [program, taken] of processorTime.programs.slice(0, listed))
-    process.stdout.write(`${seconds(taken)} ${program}\n`);
+    const parts = processorTime.programs(of).slice(0, PROGRAMS_OF_A_FILE);
+    const told = parts.map(({ program, starts, seconds: taken }) => `${taken.toFixed(1)} s ${starts} ${program}`);
+    process.stdout.write(`${' '.repeat(20)} ${told.join(', ')}\n`);
+  }
+  process.stdout.write('\nof processors, starts, by program\n');
+  for (const { program, starts, seconds: taken } of processorTime.programs().slice(0, listed))
+    process.stdout.write(`${seconds(taken)} ${`${starts}`.padStart(6)} ${program}\n`);
 }
 
 async function runDotnet() {

@@ -54,6 +54,9 @@ test('processor time of a job', { skip }, async (t) => {
   time.look();
   assert.ok((time.of('both') ?? 0) >= lived, 'what has ended is not forgotten');
 
+  const [ran] = time.programs('both');
+  assert.deepEqual([ran?.program, ran?.starts], [process.execPath.split('/').at(-1), 1], 'one has ended, one has not');
+
   const single = start('single', WORKS);
   await until(() => said.length === 3);
   time.look();
@@ -66,4 +69,6 @@ test('processor time of a job', { skip }, async (t) => {
   assert.ok(those < took + 1 && alone < Number(said[2]?.split(' ')[0]) + 1, `${those} s and ${alone} s`);
   assert.ok(time.all >= alone + those);
   assert.equal(time.of('nobody'), undefined);
+  const of = (job?: string): number => time.programs(job).reduce((sum, { starts }) => sum + starts, 0);
+  assert.deepEqual([of('single'), of(), of('nobody')], [1, 2, 0]);
 });
