@@ -11,6 +11,7 @@ const target = compiled('program');
 const PROGRAMS = [
   'src/main.js',
   'src/snapshots/section-worker.js',
+  'src/event-schemas/check-worker.js',
   'src/read-store/embedded/engine-process.js',
   'src/read-store/embedded/query-process.js',
 ];

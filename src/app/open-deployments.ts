@@ -29,7 +29,7 @@ export function openDeployments(
   { catalog, quotaOf }: OpenedCatalog,
   { codeHost }: OpenedCodeHost,
   { readStore }: OpenedReadStore,
-  { tenants, partitionsOf }: OpenedTenancy,
+  { tenants, partitionsOf, largeChecks }: OpenedTenancy,
   { endpoints }: OpenedEndpoints,
   { client: peers }: OpenedPeers,
 ): OpenedDeployments {
@@ -80,6 +80,7 @@ export function openDeployments(
       ...{ ownership, partitionsOf, knows, peers },
       deadlineMs: settings.answerDeadlineMs,
     }),
+    large: largeChecks,
     deadlineMs: settings.inspectionDeadlineMs,
     clock,
   });

@@ -3,6 +3,7 @@ import { isSuspended, onSuspension } from '../catalog/suspension.js';
 import { CodeBytes } from '../deployments/code-bytes.js';
 import { storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
 import { EventSchemas } from '../event-schemas/event-schemas.js';
+import { CheckThread, type LargeChecks } from '../event-schemas/large-events.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
 import { Activity, NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
 import { NotifiedTenants } from '../tenancy/notified-tenants.js';
@@ -22,6 +23,8 @@ export interface OpenedTenancy {
   /** Notes of what is active in the cluster; undefined where this process is alone. */
   readonly activity: Activity | undefined;
   readonly data: TenantData;
+  /** What holds large events against the schemas of their types. */
+  readonly largeChecks: LargeChecks;
   /** Of how many partitions a tenant's events are. */
   readonly partitionsOf: (tenantId: string) => number;
 }
@@ -39,7 +42,9 @@ export async function openTenancy(
   const activity = shared ? await Activity.open({ log, logger }) : undefined;
   const notes: ActivityNotes = activity ?? NO_ACTIVITY;
   const codeBytes = new CodeBytes(catalog);
-  const schemas = new EventSchemas(catalog);
+  const largeChecks = new CheckThread();
+  shutdown.add('checks of large events', () => largeChecks.close());
+  const schemas = new EventSchemas(catalog, largeChecks);
   const tenants = openTasks(ground, storage, codeHost, {
     incarnationOf: (tenantId) => catalog.get('tenant', tenantId)?.value.incarnation,
     rowsIncarnationOf: (tenantId) => storage.rowsOf(catalog.get('tenant', tenantId)?.value.incarnation),
@@ -105,7 +110,14 @@ export async function openTenancy(
     );
   });
   dropLeftOver(catalog, store).catch(failed);
-  return { tenants, notified, activity, data, partitionsOf: (tenantId) => partitionsOf(catalog, tenantId) };
+  return {
+    tenants,
+    notified,
+    activity,
+    data,
+    largeChecks,
+    partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),
+  };
 }
 
 /** Copies of tenants that were deleted while this process was down, or ended before they were removed. */

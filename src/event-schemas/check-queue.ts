@@ -1,8 +1,9 @@
 import { StatefoldError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
 
-/** Checks that give way after each event; told what each of them took. */
-export type Checks = Generator<number, StatefoldError | undefined, void>;
+/** Checks that give way after each event: they tell what it took, or give a promise, which never rejects, where something else is to be done before they go on. */
+export type Checks = Generator<number | Promise<void>, StatefoldError | undefined, void>;
+type Step = IteratorResult<number | Promise<void>, StatefoldError | undefined>;
 
 interface Waiting {
   readonly checks: Checks;
@@ -32,18 +33,22 @@ export class CheckQueue {
   /** @throws StatefoldError RATE_LIMITED; what the checks throw */
   run(checks: Checks): StatefoldError | undefined | Promise<StatefoldError | undefined> {
     if (this.#rounds) return this.#later(checks);
-    const { done, value } = this.#go(checks);
-    if (this.#spent >= STEPS_A_ROUND) this.#nextRound();
-    return done === true ? value : this.#later(checks);
+    const step = this.#go(checks);
+    if (step.done === true) {
+      if (this.#spent >= STEPS_A_ROUND) this.#nextRound();
+      return step.value;
+    }
+    this.#nextRound(step.value);
+    return this.#later(checks);
   }
 
-  #go(checks: Checks): IteratorResult<number, StatefoldError | undefined> {
+  #go(checks: Checks): Step {
     return eventLoop.slice('bodies', () => {
       for (;;) {
-        const result = checks.next();
-        if (result.done === true) return result;
-        this.#spent += result.value;
-        if (this.#spent >= STEPS_A_ROUND) return result;
+        const step = checks.next();
+        if (step.done === true || typeof step.value !== 'number') return step;
+        this.#spent += step.value;
+        if (this.#spent >= STEPS_A_ROUND) return step;
       }
     });
   }
@@ -58,24 +63,33 @@ export class CheckQueue {
     return new Promise((resolve, reject) => this.#waiting.push({ checks, resolve, reject }));
   }
 
-  #nextRound(): void {
+  /** `after`: what the first that waits gave way for. */
+  #nextRound(after?: number | Promise<void>): void {
     this.#rounds = true;
-    setImmediate(() => {
-      this.#spent = 0;
-      let at = 0;
-      for (; at < this.#waiting.length && this.#spent < STEPS_A_ROUND; at++) {
-        const waiting = this.#waiting[at] as Waiting;
-        try {
-          const { done, value } = this.#go(waiting.checks);
-          if (done !== true) break;
-          waiting.resolve(value);
-        } catch (error) {
-          waiting.reject(error);
+    const round = (): void => this.#round();
+    if (after instanceof Promise) void after.then(round);
+    else setImmediate(round);
+  }
+
+  #round(): void {
+    this.#spent = 0;
+    let at = 0;
+    let after: number | Promise<void> | undefined;
+    for (; at < this.#waiting.length && this.#spent < STEPS_A_ROUND; at++) {
+      const waiting = this.#waiting[at] as Waiting;
+      try {
+        const step = this.#go(waiting.checks);
+        if (step.done !== true) {
+          after = step.value;
+          break;
         }
+        waiting.resolve(step.value);
+      } catch (error) {
+        waiting.reject(error);
       }
-      this.#waiting.splice(0, at);
-      if (at > 0 || this.#waiting.length > 0) this.#nextRound();
-      else this.#rounds = false;
-    });
+    }
+    this.#waiting.splice(0, at);
+    if (at > 0 || this.#waiting.length > 0) this.#nextRound(after);
+    else this.#rounds = false;
   }
 }

@@ -1,11 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import type { EventChecks, EventsToCheck } from '../aggregates/partition.js';
 import type { Catalog, EventTypeEntity } from '../catalog/catalog.js';
-import { StatefoldError } from '../core/errors.js';
+import { StatefoldError, type FieldError } from '../core/errors.js';
 import { SharedCache } from '../core/shared-cache.js';
 import { CheckQueue, type Checks } from './check-queue.js';
+import { checkData, type DataCheck } from './data-check.js';
 import { JsonSchema } from './json-schema.js';
-import { Run, stepsFor, TooCostlyError } from './run.js';
+import { LARGE_EVENT, type LargeChecks } from './large-events.js';
+import { Run, stepsFor } from './run.js';
 
 export const eventTypeId = (tenantId: string, eventType: string): string => `${tenantId}/${eventType}`;
 
@@ -56,18 +58,16 @@ interface TenantSchemas {
 
 /** Bytes whose parsing costs as much as a step. */
 const PARSED_PER_STEP = 64;
-/** The same of an object that has many members, and nothing in them. */
-const PARSED_PER_STEP_AT_WORST = 5;
-/** Of this size, bytes, an event is parsed in one round of the event loop and checked in another. */
-const LARGE_EVENT = 64 * 1024;
 
 /** The schemas of all tenants' event types, as the catalog has them now. */
 export class EventSchemas {
   /** A tenant without schemas has no entry, and pays nothing. */
   readonly #tenants = new Map<string, TenantSchemas>();
   readonly #shared = new SharedCache(PROCESS_BYTES);
+  readonly #large: LargeChecks;
 
-  constructor(catalog: Pick<Catalog, 'list' | 'onChange'>) {
+  constructor(catalog: Pick<Catalog, 'list' | 'onChange'>, large: LargeChecks) {
+    this.#large = large;
     for (const { value } of catalog.list('eventType', undefined)) this.#set(value);
     catalog.onChange((change) => {
       if (change.kind !== 'eventType') return;
@@ -124,27 +124,45 @@ export class EventSchemas {
         const entity = types.get(eventType);
         if (entity === undefined) continue;
         const at = eventsAt === undefined ? '/data' : `/${eventsAt}/${i}/data`;
-        const steps = stepsFor(data.length);
-        const run = new Run(at, steps);
         try {
-          const schema = yield* compiled.of(entity);
-          const value: unknown = JSON.parse(data.toString('utf8'));
-          if (data.length >= LARGE_EVENT) yield data.length / PARSED_PER_STEP_AT_WORST;
+          const check: DataCheck =
+            data.length < LARGE_EVENT
+              ? yield* checkedHere(compiled, entity, data, at)
+              : yield* settled(this.#large.check(entity.schema, data, at));
           // The first event that doesn't fit is told, with all of its places.
-          if (!schema.check(value, run)) return violation(entity, run);
+          if (check.kind === 'unfit') return violation(entity, check.violations);
+          if (check.kind === 'too_costly') return refused(entity, at, TOO_COSTLY_MESSAGE);
         } catch (error) {
-          if (error instanceof TooCostlyError) {
-            yield steps;
-            return refused(entity, at, TOO_COSTLY);
-          }
           // It was taken by another version of the service. To let anything in would be worse.
           if (error instanceof StatefoldError && error.code === 'INVALID_REQUEST') return refused(entity, at, UNUSABLE);
           throw error;
         }
-        yield steps - run.steps + data.length / PARSED_PER_STEP;
       }
     return undefined;
   }
+}
+
+/** On the event loop; tells what it took. @throws as `CompiledSchemas.of` */
+function* checkedHere(
+  compiled: CompiledSchemas,
+  entity: EventTypeEntity,
+  data: Buffer,
+  at: string,
+): Generator<number, DataCheck, void> {
+  const schema = yield* compiled.of(entity);
+  const steps = stepsFor(data.length);
+  const run = new Run(at, steps);
+  const check = checkData(schema, data, run);
+  yield steps - run.steps + data.length / PARSED_PER_STEP;
+  return check;
+}
+
+/** Gives way until it is there. @throws what it rejects with */
+function* settled<T>(promise: Promise<T>): Generator<Promise<void>, T, void> {
+  const outcome: { result?: PromiseSettledResult<T> | undefined } = {};
+  yield Promise.allSettled([promise]).then(([result]) => void (outcome.result = result));
+  if (outcome.result?.status === 'fulfilled') return outcome.result.value;
+  throw outcome.result?.reason;
 }
 
 // eslint-disable-next-line require-yield -- there is nothing to check
@@ -152,7 +170,7 @@ function* none(): Checks {
   return undefined;
 }
 
-function violation({ eventType, schemaVersion }: EventTypeEntity, { violations }: Run): StatefoldError {
+function violation({ eventType, schemaVersion }: EventTypeEntity, violations: readonly FieldError[]): StatefoldError {
   const [first, ...more] = violations;
   const what = first === undefined ? '' : `: ${first.pointer} ${first.message}`;
   return new StatefoldError(
@@ -162,7 +180,8 @@ function violation({ eventType, schemaVersion }: EventTypeEntity, { violations }
   );
 }
 
-export const TOO_COSTLY = 'takes more steps to check than a value of its size may: simplify the schema of its type';
+export const TOO_COSTLY_MESSAGE =
+  'takes more steps to check than a value of its size may: simplify the schema of its type';
 
 const UNUSABLE = 'has a schema that this version of the service can not use: set it again';
 

@@ -7,7 +7,8 @@ import type { Inspectable } from '../tenancy/inspection.js';
 import { eventTypeId } from './event-schemas.js';
 import { inSlices, type Sliced } from '../core/slices.js';
 import { JsonSchema, MAX_SCHEMA_BYTES, type IgnoredKeyword } from './json-schema.js';
-import { checkStoredEvents, type StoredEventsChecked } from './stored-events.js';
+import type { LargeChecks } from './large-events.js';
+import { checkStoredEvents, type ReadSchema, type StoredEventsChecked } from './stored-events.js';
 
 /** Of one tenant; `docs/reference/limits.md` tells them. */
 export const MAX_EVENT_SCHEMAS = 500;
@@ -45,6 +46,7 @@ export interface EventTypeServiceOptions {
   readonly tenants: Inspectable;
   /** Resolves when whoever may append to the tenant knows what the catalog has now. @throws StatefoldError UNAVAILABLE */
   readonly ownersKnow: (tenantId: string) => Promise<void>;
+  readonly large: LargeChecks;
   /** Of one look at the stored events. */
   readonly deadlineMs: number;
   readonly clock: Clock;
@@ -67,7 +69,7 @@ export class EventTypeService implements EventTypes {
   }
 
   check(tenantId: string, eventType: string, schema: unknown): Promise<SchemaCheck> {
-    return this.#inTurn(tenantId, schema, ({ compiled }) => this.#check(tenantId, eventType, compiled));
+    return this.#inTurn(tenantId, schema, (read) => this.#check(tenantId, eventType, read));
   }
 
   async put(
@@ -76,7 +78,8 @@ export class EventTypeService implements EventTypes {
     schema: unknown,
   ): Promise<{ readonly entity: EventTypeEntity; readonly check: SchemaCheck }> {
     // The turn is waited for before anything is changed; what is stored is looked at when nothing more comes that doesn't fit.
-    return this.#inTurn(tenantId, schema, async ({ compiled, text }) => {
+    return this.#inTurn(tenantId, schema, async (read) => {
+      const { text } = read;
       this.#requireRoom(tenantId, eventType, text);
       const { catalog, clock, ownersKnow } = this.#options;
       const entry = await catalog.upsert('eventType', eventTypeId(tenantId, eventType), (had) =>
@@ -96,7 +99,7 @@ export class EventTypeService implements EventTypes {
       await ownersKnow(tenantId);
       if (entry === undefined)
         throw new StatefoldError('UNAVAILABLE', 'the schema was removed meanwhile; look, and send it again');
-      return { entity: entry.value, check: await this.#check(tenantId, eventType, compiled) };
+      return { entity: entry.value, check: await this.#check(tenantId, eventType, read) };
     });
   }
 
@@ -130,13 +133,13 @@ export class EventTypeService implements EventTypes {
     });
   }
 
-  async #check(tenantId: string, eventType: string, schema: JsonSchema): Promise<SchemaCheck> {
-    const { tenants, deadlineMs } = this.#options;
+  async #check(tenantId: string, eventType: string, schema: ReadSchema): Promise<SchemaCheck> {
+    const { tenants, large, deadlineMs } = this.#options;
     const until = performance.now() + deadlineMs;
     const partitions = await (await tenants.inspection(tenantId)).aggregates();
     await Promise.all(partitions.map((partition) => partition.caughtUpAsOwner()));
-    const stored = await checkStoredEvents(partitions, eventType, schema, () => performance.now() > until);
-    return { ...stored, ignored: schema.ignored };
+    const stored = await checkStoredEvents(partitions, eventType, schema, large, () => performance.now() > until);
+    return { ...stored, ignored: schema.compiled.ignored };
   }
 }
 
@@ -145,11 +148,6 @@ const PLACE = '/schema';
 
 /** Steps of a compilation on one turn of the event loop: a millisecond or two. */
 const STEPS_A_TURN = 10_000;
-
-interface ReadSchema {
-  readonly compiled: JsonSchema;
-  readonly text: string;
-}
 
 /** @throws StatefoldError INVALID_REQUEST */
 async function read(schema: unknown): Promise<ReadSchema> {

@@ -2,9 +2,17 @@ import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import type { FieldError } from '../core/errors.js';
 import { eventsOf, isoTimestamp, type StoredEvent } from '../core/event.js';
 import { nextTurn, overSlices } from '../core/slices.js';
-import { TOO_COSTLY } from './event-schemas.js';
+import { checkData, type DataCheck } from './data-check.js';
+import { TOO_COSTLY_MESSAGE } from './event-schemas.js';
 import type { JsonSchema } from './json-schema.js';
-import { Run, stepsFor, TooCostlyError } from './run.js';
+import { LARGE_EVENT, type LargeChecks } from './large-events.js';
+import { Run, stepsFor } from './run.js';
+
+/** A schema, and its text, JSON. */
+export interface ReadSchema {
+  readonly compiled: JsonSchema;
+  readonly text: string;
+}
 
 /** A stored event that a schema would refuse. */
 export interface UnfitEvent {
@@ -29,22 +37,25 @@ export interface StoredEventsChecked {
 }
 
 const EXAMPLES = 10;
+/** Where an append of one event has its data. */
+const AT = '/data';
 const PAGE = { items: 500, bytes: 1024 * 1024 };
 
 /** Checks all stored events of the type, in slices that let others have their turn, until `late` says that its time is over. */
 export async function checkStoredEvents(
   partitions: readonly AggregateSource[],
   eventType: string,
-  schema: JsonSchema,
+  schema: ReadSchema,
+  large: LargeChecks,
   late: () => boolean,
 ): Promise<StoredEventsChecked> {
   let checked = 0;
   let unfit = 0;
   let read = 0;
   const examples: UnfitEvent[] = [];
-  const look = (event: StoredEvent): void => {
+  const note = (event: StoredEvent, check: DataCheck): void => {
     checked++;
-    const errors = errorsOf(schema, event);
+    const errors = errorsOf(check);
     if (errors.length === 0) return;
     unfit++;
     if (examples.length < EXAMPLES)
@@ -77,7 +88,15 @@ export async function checkStoredEvents(
       const events = page.items.flatMap((input) =>
         input.kind === 'commit' ? [...eventsOf(input.commit)].filter((event) => event.eventType === eventType) : [],
       );
-      await overSlices('pages', events, look);
+      const ofLarge = new Map<StoredEvent, DataCheck>();
+      for (const event of events)
+        if (event.data.length >= LARGE_EVENT) ofLarge.set(event, await large.check(schema.text, event.data, AT));
+      await overSlices('pages', events, (event) =>
+        note(
+          event,
+          ofLarge.get(event) ?? checkData(schema.compiled, event.data, new Run(AT, stepsFor(event.data.length))),
+        ),
+      );
       left -= events.length;
       await nextTurn();
     }
@@ -85,13 +104,7 @@ export async function checkStoredEvents(
   return { checked, unfit, examples, complete: true, cut: undefined };
 }
 
-function errorsOf(schema: JsonSchema, { data }: StoredEvent): readonly FieldError[] {
-  const run = new Run('/data', stepsFor(data.length));
-  try {
-    schema.check(JSON.parse(data.toString('utf8')), run);
-    return run.violations;
-  } catch (error) {
-    if (!(error instanceof TooCostlyError)) throw error;
-    return [{ pointer: '/data', message: TOO_COSTLY }];
-  }
+function errorsOf(check: DataCheck): readonly FieldError[] {
+  if (check.kind === 'fits') return [];
+  return check.kind === 'unfit' ? check.violations : [{ pointer: AT, message: TOO_COSTLY_MESSAGE }];
 }

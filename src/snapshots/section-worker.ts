@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
-import { readlinkSync } from 'node:fs';
-import { constants, setPriority } from 'node:os';
-import { basename } from 'node:path';
+import { constants } from 'node:os';
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { open, type Database } from 'lmdb';
 import { requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
+import { giveWay } from '../core/thread-priority.js';
 import { AFTER_SECTION, loadingKey, SECTION, STORE_TUNING } from '../store/local-store.js';
 import { CHECKPOINT_KEY, type StoredCheckpoint } from '../store/partition-tables.js';
 import { decodeRecord, encodeChunk, EntryPacker, EntryParser, inflateChunk } from './snapshot-format.js';
@@ -66,15 +65,6 @@ function inbox(port: MessagePort): () => Promise<ToWorker> {
   };
 }
 
-/** What this thread does takes no processor that appends want. On Linux a thread has a priority of its own; elsewhere it stays as it is. */
-function yieldToOthers(): void {
-  try {
-    setPriority(Number(basename(readlinkSync('/proc/thread-self'))), constants.priority.PRIORITY_BELOW_NORMAL);
-  } catch {
-    return;
-  }
-}
-
 type Entries = Database<Buffer, Buffer>;
 const bounds = (section: string): { start: Buffer; end: Buffer } => ({
   start: Buffer.from(section + SECTION),
@@ -87,7 +77,8 @@ async function save(
   next: () => Promise<ToWorker>,
   tell: (message: FromWorker) => void,
 ): Promise<void> {
-  yieldToOthers();
+  // Nobody waits for a snapshot.
+  giveWay(constants.priority.PRIORITY_BELOW_NORMAL);
   const values = open<StoredCheckpoint, string>({ path: job.path, encoding: 'msgpack', ...STORE_TUNING });
   const entries = open<Buffer, Buffer>({ path: job.path, encoding: 'binary', keyEncoding: 'binary', ...STORE_TUNING });
   const transaction = entries.useReadTransaction();

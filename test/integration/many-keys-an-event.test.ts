@@ -1,8 +1,8 @@
 // Invariant 21: a projection of which each append changes thousands of keys leaves the event loop to the others.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { heldBy } from '../support/held.js';
 import { WATCHED_SERVICE, AS_ADMIN, startService, until } from '../support/service.js';
-import type { Held } from '../support/watched-service.js';
 
 /** Events of an append, each with a key of its own in every class of the projection. */
 const KEYS = 1000;
@@ -28,13 +28,6 @@ test(`appends that each change ${KEYS * CLASSES} keys hold the event loop for le
   assert.equal(made.status, 201, made.text);
   const { apiKey: key } = made.json<{ apiKey: string }>();
   const projectionId = await service.deploy('projections', FAN_OUT);
-  const held = async (): Promise<Held> => {
-    const told = (): string[] => service.output.split('\n').filter((line) => line.startsWith('{"held"'));
-    const before = told().length;
-    process.kill(service.pid, 'SIGUSR2');
-    await until(() => told().length > before);
-    return (JSON.parse(told().at(-1) ?? '') as { held: Held }).held;
-  };
   const events = Array.from({ length: KEYS }, (_, i) => ({ eventType: 'Came', data: { key: `key-${i}` } }));
   const append = async (i: number): Promise<void> => {
     const answer = await service.post('/events/batch', { aggregateId: `lot-${i}`, events });
@@ -45,7 +38,7 @@ test(`appends that each change ${KEYS * CLASSES} keys hold the event loop for le
   const lag = async (): Promise<number> =>
     Number(/^statefold_projection_lag_commits (\S+)$/m.exec((await service.get('/metrics', admin)).text)?.[1] ?? NaN);
   await until(async () => (await lag()) === 0, 120_000);
-  await held();
+  await heldBy(service);
 
   const neighbour = (async () => {
     for (let i = 0; i < NEIGHBOURS; i++) {
@@ -56,7 +49,7 @@ test(`appends that each change ${KEYS * CLASSES} keys hold the event loop for le
   for (let i = 0; i < APPENDS; i++) await append(5 + i);
   await neighbour;
   await until(async () => (await lag()) === 0, 120_000);
-  const { p50, p99, p999, max, slice } = await held();
+  const { p50, p99, p999, max, slice } = await heldBy(service);
   t.diagnostic(`slices: p99.9 ${slice.p999} ms, longest ${slice.max} ms`);
   t.diagnostic(`turns of the event loop: p50 ${p50} ms, p99 ${p99} ms, p99.9 ${p999} ms, longest ${max} ms`);
   assert.ok(slice.p999 > 0, 'work was marked');

@@ -17,6 +17,7 @@ import {
 } from '../support/checker.js';
 import { readLog } from '../support/checker-log.js';
 import { LANES, reducerOf, type Chain } from '../support/checker-model.js';
+import { heldBy } from '../support/held.js';
 import { MASTER_KEY } from '../support/peers.js';
 import { childrenOf, commandLineOf } from '../support/load-world.js';
 import { notificationOf } from '../support/load-followers.js';
@@ -30,7 +31,6 @@ import {
   type Service,
 } from '../support/service.js';
 import { storedName } from '../support/stored-name.js';
-import type { Held } from '../support/watched-service.js';
 import { SoakLoad } from './soak-load.js';
 import { LoadTenant } from './soak-tenant.js';
 
@@ -113,15 +113,6 @@ async function sampleOf(services: readonly Service[]): Promise<Sample> {
     readStoreBehind += metricOf(text, 'statefold_read_store_behind_tenants');
   }
   return { at: performance.now(), memory: memoryOf(services), lag, readStoreBehind };
-}
-
-/** Since it was last asked. */
-async function heldOf(service: Service): Promise<Held> {
-  const lines = (): string[] => service.output.split('\n').filter((line) => line.startsWith('{"held"'));
-  const before = lines().length;
-  process.kill(service.pid, 'SIGUSR2');
-  await until(() => lines().length > before, 60_000);
-  return (JSON.parse(lines().at(-1) ?? '') as { held: Held }).held;
 }
 
 /** Makes tenants, as many at a time as a client of the admin interface has. */
@@ -252,7 +243,7 @@ async function run(): Promise<void> {
   say(`seeded in ${((performance.now() - began) / 1000).toFixed(0)} s`);
   await drained(services);
   load.takeLatencies();
-  for (const one of services) await heldOf(one);
+  for (const one of services) await heldBy(one);
 
   const samples: Sample[] = [];
   const running = load.run();
@@ -274,7 +265,7 @@ async function run(): Promise<void> {
   }
   await load.stop();
   await running;
-  const held = await Promise.all(services.map(heldOf));
+  const held = await Promise.all(services.map(heldBy));
   const drain = performance.now();
   const drainedInTime = await drained(services).then(
     () => true,

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EventTypeEntity } from '../../src/catalog/catalog.js';
 import { EventSchemas, eventTypeId } from '../../src/event-schemas/event-schemas.js';
+import { CheckThread } from '../../src/event-schemas/large-events.js';
 import { JsonSchema } from '../../src/event-schemas/json-schema.js';
+import { until } from '../support/service.js';
 import { MapCatalog } from '../support/notifier-world.js';
 
 const MIB = 1024 * 1024;
@@ -21,7 +23,7 @@ async function unfit(schemas: EventSchemas, tenantId: string, eventType: string,
 
 test('of compiled schemas those that were needed last are kept, as far as the bytes of a tenant go', async () => {
   const catalog = new MapCatalog();
-  const schemas = new EventSchemas(catalog);
+  const schemas = new EventSchemas(catalog, new CheckThread());
   const set = (tenantId: string, eventType: string, schema: object): void =>
     catalog.set('eventType', eventTypeId(tenantId, eventType), entityOf(tenantId, eventType, schema));
   const types = Array.from({ length: 60 }, (_, i) => `t${i}`);
@@ -41,16 +43,69 @@ test('of compiled schemas those that were needed last are kept, as far as the by
   assert.equal(schemas.bytes, 0);
 });
 
-test('an event with very many members is parsed and checked in two rounds of the event loop', async () => {
+test('large events are checked by a thread of their own, and what comes behind them waits for it', async (t) => {
   const catalog = new MapCatalog();
-  const schemas = new EventSchemas(catalog);
+  const thread = new CheckThread();
+  t.after(() => thread.close());
+  const schemas = new EventSchemas(catalog, thread);
   catalog.set('eventType', eventTypeId('t', 'wide'), entityOf('t', 'wide', { maxProperties: 49_999 }));
-  assert.equal(await unfit(schemas, 't', 'wide', {}), undefined);
-  const data = Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`m${i}`, 0]));
-  const events = [{ eventType: 'wide', data: Buffer.from(JSON.stringify(data)) }];
-  const error = schemas.of('t').unfit([{ events, eventsAt: undefined }]);
-  assert.ok(error instanceof Promise, 'it is parsed now, and checked later');
-  assert.equal((await error)?.code, 'SCHEMA_VIOLATION');
+  const ask = (data: object) =>
+    schemas
+      .of('t')
+      .unfit([{ events: [{ eventType: 'wide', data: Buffer.from(JSON.stringify(data)) }], eventsAt: undefined }]);
+  assert.equal(ask({}), undefined, 'what is small is known at once');
+  const members = (count: number): object => Object.fromEntries(Array.from({ length: count }, (_, i) => [`m${i}`, 0]));
+  const order: string[] = [];
+  const noted = async (name: string, answer: ReturnType<typeof ask>): Promise<string | undefined> => {
+    const error = await answer;
+    order.push(name);
+    return error?.code;
+  };
+  const large = ask(members(50_000));
+  assert.ok(large instanceof Promise);
+  const small = ask({});
+  assert.ok(small instanceof Promise, 'it does not overtake');
+  assert.deepEqual(
+    await Promise.all([noted('large', large), noted('small', small), noted('fits', ask(members(49_999)))]),
+    ['SCHEMA_VIOLATION', undefined, undefined],
+  );
+  assert.deepEqual(order, ['large', 'small', 'fits']);
+  await until(() => ask({}) === undefined);
+});
+
+test('large checks that wait when the service ends are refused, and say so', async () => {
+  const thread = new CheckThread();
+  const data = Buffer.from(JSON.stringify({ list: Array(100_000).fill(0) }));
+  const asked = Array.from({ length: 3 }, () => thread.check('{}', data, '/data'));
+  const refused = Promise.allSettled(asked);
+  await thread.close();
+  const outcomes = await refused;
+  // The first may have been done.
+  for (const outcome of outcomes.slice(1))
+    assert.match(outcome.status === 'rejected' ? String(outcome.reason) : 'done', /the service is ending/);
+  await assert.rejects(thread.check('{}', data, '/data'), /the service is ending/);
+});
+
+test('a schema that a thread of checks can not use is told as such, and the thread goes on', async (t) => {
+  const thread = new CheckThread();
+  t.after(() => thread.close());
+  await assert.rejects(thread.check('{"type":"nothing"}', Buffer.from('{}'), '/data'), /is not one that can be used/);
+  assert.deepEqual(await thread.check('{"type":"object"}', Buffer.from('{}'), '/data'), { kind: 'fits' });
+  const costly = JSON.stringify({ properties: { list: { items: { allOf: Array(500).fill({ minimum: 0 }) } } } });
+  const data = Buffer.from(JSON.stringify({ list: Array(1000).fill(1) }));
+  assert.deepEqual(await thread.check(costly, data, '/data'), { kind: 'too_costly' });
+});
+
+test('data that takes more memory than a thread of checks has is too costly, and the next is checked by another', async (t) => {
+  const thread = new CheckThread({ maxOldGenerationSizeMb: 10, maxYoungGenerationSizeMb: 2 });
+  t.after(() => thread.close());
+  const data = Buffer.from(JSON.stringify({ list: Array(400_000).fill({ n: 0.5 }) }));
+  const [large, small] = await Promise.all([
+    thread.check('{}', data, '/data'),
+    thread.check('{"required":["n"]}', Buffer.from('{}'), '/data'),
+  ]);
+  assert.deepEqual(large, { kind: 'too_costly' });
+  assert.deepEqual(small, { kind: 'unfit', violations: [{ pointer: '/data/n', message: 'is required' }] });
 });
 
 test('patterns whose classes are many megabytes together are refused', () => {
