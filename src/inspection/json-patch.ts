@@ -18,6 +18,9 @@ const FINE_MS = 10;
 const PLACEWISE_MS = 20;
 /** Of both texts together, where there may be numbers to be kept as they are written: looking for them takes ten times as long as parsing. */
 const MAX_MARKED = 128 * 1024;
+/** Members of all objects of both texts: to parse objects whose names all differ takes some ten times as long as numbers of as many bytes. */
+const MAX_NAMES = 20_000;
+const NAME_END = '":';
 
 /** A string, or a number, of a JSON text. */
 const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
@@ -37,12 +40,20 @@ export function patchText(before: State, after: State, now: () => number = () =>
   if (old === text) return '[]';
   const isMarked = MAY_DIFFER.test(old) || MAY_DIFFER.test(text);
   const patch =
-    isMarked && old.length + text.length > MAX_MARKED
+    (isMarked && old.length + text.length > MAX_MARKED) || hasManyNames(old, text)
       ? undefined
       : patchOf(valueOf(old, isMarked), valueOf(text, isMarked), now);
   return patch === undefined
     ? `[{"op":"replace","path":"","value":${text}}]`
     : JSON.stringify(patch).replace(MARKED, '$1');
+}
+
+/** As states are written, without white space between a name and its colon; what looks so within a string counts too. */
+function hasManyNames(...texts: readonly string[]): boolean {
+  let left = MAX_NAMES;
+  for (const text of texts)
+    for (let at = text.indexOf(NAME_END); at >= 0; at = text.indexOf(NAME_END, at + 1)) if (--left < 0) return true;
+  return false;
 }
 
 function valueOf(text: string, isMarked: boolean): unknown {

@@ -119,6 +119,17 @@ test('what takes long to compare is replaced as a whole', () => {
   assert.equal(patchText(equal, Buffer.from(equal), slow), '[]');
 });
 
+test('states of so many members that they take long to parse are replaced as a whole; texts and numbers of any length are compared', () => {
+  const state = (list: unknown, last: number): Buffer => Buffer.from(JSON.stringify({ list, last }));
+  const names = (count: number): unknown => Array.from({ length: count }, (_, i) => ({ [`k${i}`]: 0 }));
+  const patchOf = (list: unknown): string => patchText(state(list, 1), state(list, 2), () => 0);
+  assert.equal(patchOf(names(12_000)), WHOLE(state(names(12_000), 2).toString()));
+  const fine = '[{"op":"replace","path":"/last","value":2}]';
+  assert.equal(patchOf(names(8_000)), fine);
+  assert.equal(patchOf(Array(20_000).fill(7)), fine);
+  assert.equal(patchOf('a:'.repeat(30_000)), fine);
+});
+
 test('large states with long numbers are not searched for them', () => {
   const numbers = (last: string): string => `[${'12345678901234567890,'.repeat(10_000)}${last}]`;
   assert.equal(patchText(Buffer.from(numbers('1')), Buffer.from(numbers('2.50'))), WHOLE(numbers('2.50')));
