@@ -4,7 +4,7 @@ import type { Change, SwapCause } from '../core/change.js';
 import { InvariantError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
 import type { Logger } from '../core/logger.js';
-import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
+import type { ChangeValue, ProjectionControl, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
 import type { ChangesWriter } from './changes-writer.js';
 import { commitsOf, inputOffset, type InputFeed } from '../feed/inputs.js';
@@ -217,12 +217,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     }
     if (control === 0 && first?.kind === 'control') {
       await this.#allAcked();
-      const pass = (): void => this.#passControl(first.offset);
-      if (first.control.kind === 'ProjectionSwap') await this.#swap(first.control.value, first.offset);
-      else if (first.control.kind === 'ProjectionRelease')
-        await this.#options.releases.apply(first.control.value, first.offset, this.#units, pass);
-      else this.#drop(first.control.value.projectionId);
-      pass();
+      await this.#control(first.control, first.offset);
       return true;
     }
     let commits = commitsOf(control < 0 ? inputs : inputs.slice(0, control));
@@ -247,6 +242,16 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       );
     }
     return true;
+  }
+
+  /** Each is passed on the turn on which what it came to is in the store. */
+  async #control(control: ProjectionControl, offset: number): Promise<void> {
+    const pass = (): void => this.#passControl(offset);
+    if (control.kind === 'ProjectionSwap') return this.#swap(control.value, offset, pass);
+    if (control.kind === 'ProjectionRelease')
+      return this.#options.releases.apply(control.value, offset, this.#units, pass);
+    this.#drop(control.value.projectionId);
+    pass();
   }
 
   #passControl(offset: number): void {
@@ -539,13 +544,13 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   }
 
   /** Each state of the revision is notified once, of a redeploy those that differ; then it is the live one. */
-  async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
+  async #swap(swap: ProjectionSwapValue, offset: number, pass: () => void): Promise<void> {
     const { tables, builds, definitions, code, changes } = this.#options;
     const { projectionId, revision } = swap;
     const before = tables.liveProjection(projectionId);
     if (!definitions.projectionExists(projectionId) || (before !== undefined && before.revision >= revision)) {
       builds.forget(projectionId, revision);
-      return;
+      return pass();
     }
     const isTold = this.#isTold(offset);
     if (isTold) builds.forget(projectionId, revision);
@@ -575,7 +580,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
         : this.#options.keptRevisions;
     goLive(tables, swap, before, offset, changed, kept);
     // On this turn: a checkpoint between would say that what is live is not yet.
-    this.#passControl(offset);
+    pass();
     this.#options.observer?.swapped?.(swap.cause);
     this.#options.reads.livesChanged();
     builds.forget(projectionId, revision);
