@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { threadClock } from '../support/holds.js';
 import { wideAsFloats } from '../../src/read-store/clickhouse/wide-integers.js';
 
 const written = (json: string): string | undefined => wideAsFloats(Buffer.from(json))?.toString();
@@ -25,4 +26,25 @@ test('a text without one stays as it is', () => {
     '',
   ])
     assert.equal(written(json), undefined, json);
+});
+
+const LAST = '18446744073709551616';
+
+test('whatever stands around it', () => {
+  for (const around of ['1,', '{"a":1},', '"\\\\\\"",', `"${LAST}",`, `${LAST},`]) {
+    const text = around.repeat(1000);
+    const floats = around.startsWith('"') ? text : text.replaceAll(LAST, `${LAST}e0`);
+    assert.equal(written(`[${text}${LAST}]`), `[${floats}${LAST}e0]`);
+  }
+});
+
+test('a megabyte of small numbers is gone through in milliseconds', () => {
+  const json = Buffer.from(`[${'1,'.repeat(500_000)}${LAST}]`);
+  const clock = threadClock();
+  const began = clock.now();
+  for (let i = 0; i < 5; i++) assert.equal(wideAsFloats(json)?.length, json.length + 2);
+  const took = clock.now() - began;
+  clock.close();
+  // By a pattern that finds each number: 80 ms each.
+  assert.ok(took < 200, `${took} ms of a processor`);
 });

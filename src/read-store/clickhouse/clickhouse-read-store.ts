@@ -197,9 +197,9 @@ export class ClickHouseReadStore implements ReadStore {
 
   /** Where one of the two is refused, both are written again: equal rows are absorbed. */
   async #writeByWidth(block: Block): Promise<void> {
-    const { usual, wide } = byWidth(block);
+    const { usual, wide, texts } = await byWidth(block);
     if (usual.rows.length > 0) await this.#write(usual, 'derived');
-    if (wide.rows.length > 0) await this.#write(wide, 'wide as floats');
+    if (wide.rows.length > 0) await this.#write(wide, texts);
   }
 
   async #write(block: Block, json: JsonColumns): Promise<void> {

@@ -156,11 +156,14 @@ export interface EncodedBlock {
   readonly bytes: Buffer;
 }
 
+/** Of rows that have integers past 64 bits in their JSON, by column: the text in which these are floats. */
+export type WideTexts = ReadonlyMap<Row, ReadonlyMap<string, Buffer>>;
+
 /**
  * What the JSON columns hold: what ClickHouse derives; the same texts with integers past 64 bits as floats; or `{}`, for a row that the
  * engine refuses to derive them for.
  */
-export type JsonColumns = 'derived' | 'wide as floats' | 'empty';
+export type JsonColumns = 'derived' | WideTexts | 'empty';
 
 /** A few milliseconds at a time. */
 export function encodeBlock(block: Block, json: JsonColumns = 'derived'): Promise<EncodedBlock> {
@@ -178,25 +181,29 @@ export function encodeBlock(block: Block, json: JsonColumns = 'derived'): Promis
   }
 }
 
-/** The block without rows that have an integer past 64 bits in their JSON, and a block of these. */
-export function byWidth(block: Block): { readonly usual: Block; readonly wide: Block } {
-  const isWide = (row: Row): boolean => JSON_COLUMNS[block.table].some((name) => wideIn(row, name) !== undefined);
+/** The block without rows that have an integer past 64 bits in their JSON, a block of these, and their texts. A few milliseconds at a time. */
+export async function byWidth(
+  block: Block,
+): Promise<{ readonly usual: Block; readonly wide: Block; readonly texts: WideTexts }> {
+  const texts = new Map<Row, ReadonlyMap<string, Buffer>>();
   const rows: readonly Row[] = block.rows;
-  const wide = rows.filter(isWide);
-  if (wide.length === 0) return { usual: block, wide: { ...block, rows: [] } };
-  const of = new Set(wide);
+  await overSlices('read_store', rows, (row) => {
+    const found = JSON_COLUMNS[block.table].flatMap((name) => {
+      const text = wideAsFloats(valueOf(row, name) ?? NOTHING);
+      return text === undefined ? [] : [[name, text] as const];
+    });
+    if (found.length > 0) texts.set(row, new Map(found));
+  });
+  if (texts.size === 0) return { usual: block, wide: { ...block, rows: [] }, texts };
   return {
-    usual: { ...block, rows: rows.filter((row) => !of.has(row)) } as Block,
-    wide: { ...block, rows: wide } as Block,
+    usual: { ...block, rows: rows.filter((row) => !texts.has(row)) } as Block,
+    wide: { ...block, rows: [...texts.keys()] } as Block,
+    texts,
   };
 }
 
 const valueOf = (row: Row, name: string): Buffer | null =>
   (row as unknown as Readonly<Record<string, Buffer | null>>)[name] ?? null;
-const wideIn = (row: Row, name: string): Buffer | undefined => {
-  const value = valueOf(row, name);
-  return value === null ? undefined : wideAsFloats(value);
-};
 
 async function encode<R extends Row>(
   table: Table<R>,
@@ -209,10 +216,12 @@ async function encode<R extends Row>(
   const extra = json === 'derived' ? [] : JSON_COLUMNS[name];
   await overSlices('read_store', rows, (row) => {
     for (const [, write] of table.columns) write(writer, row);
+    if (json === 'derived') return;
     for (const column of extra)
-      writer.bytes((json === 'empty' ? null : (wideIn(row, column) ?? valueOf(row, column))) ?? EMPTY);
+      writer.bytes((json === 'empty' ? null : (json.get(row)?.get(column) ?? valueOf(row, column))) ?? EMPTY);
   });
   return { columns: [...table.columns.map(([column]) => column), ...extra], bytes: writer.finish() };
 }
 
 const EMPTY = Buffer.from('{}');
+const NOTHING = Buffer.alloc(0);

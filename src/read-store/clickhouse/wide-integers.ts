@@ -1,7 +1,14 @@
 const SHORTEST = 19;
 /** A double has no room for more. */
 const LONGEST = 308;
-const TOKEN = /"(?:[^"\\]+|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/gs;
+const AS_FLOAT = Buffer.from('e0');
+const QUOTE = 0x22;
+const MINUS = 0x2d;
+const BACKSLASH = 0x5c;
+/** Bytes that a number may go on with. */
+const OF_NUMBER = Uint8Array.from({ length: 256 }, (_, byte) =>
+  '0123456789+-.eE'.includes(String.fromCharCode(byte)) ? 1 : 0,
+);
 const INTEGER = /^-?(\d+)$/;
 const LEAST = -(2n ** 63n);
 const MOST = 2n ** 64n - 1n;
@@ -9,14 +16,34 @@ const MOST = 2n ** 64n - 1n;
 /** JSON text with integers that are past 64 bits as floats, e.g. `1…0e0`: for ClickHouse the whole text is none with such an integer. Undefined: it has none. */
 export function wideAsFloats(json: Buffer): Buffer | undefined {
   if (!hasLongDigits(json)) return undefined;
-  let found = false;
-  // A character a byte, so that all bytes of other characters stay as they are.
-  const text = json.toString('latin1').replace(TOKEN, (token) => {
-    if (!isWide(token)) return token;
-    found = true;
-    return `${token}e0`;
-  });
-  return found ? Buffer.from(text, 'latin1') : undefined;
+  const pieces: Buffer[] = [];
+  let taken = 0;
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at] as number;
+    if (byte === QUOTE) at = closingQuote(json, at);
+    else if (byte === MINUS || isDigit(byte)) {
+      const end = endOfNumber(json, at);
+      if (end - at >= SHORTEST && isWide(json.toString('latin1', at, end))) {
+        pieces.push(json.subarray(taken, end), AS_FLOAT);
+        taken = end;
+      }
+      at = end - 1;
+    }
+  }
+  return taken === 0 ? undefined : Buffer.concat([...pieces, json.subarray(taken)]);
+}
+
+/** Of the string that begins at the quote. */
+function closingQuote(json: Buffer, quote: number): number {
+  let at = quote + 1;
+  while (at < json.length && json[at] !== QUOTE) at += json[at] === BACKSLASH ? 2 : 1;
+  return at;
+}
+
+function endOfNumber(json: Buffer, start: number): number {
+  let at = start + 1;
+  while (OF_NUMBER[json[at] ?? QUOTE] === 1) at++;
+  return at;
 }
 
 /** Looks at one byte of 19: a run of so many digits has one of them. */
