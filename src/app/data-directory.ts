@@ -1,19 +1,8 @@
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  readSync,
-  renameSync,
-  statfsSync,
-  writeSync,
-} from 'node:fs';
+import { accessSync, closeSync, constants, existsSync, openSync, readFileSync, readSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { dataFailure, StartupError } from '../core/startup-error.js';
 import { lockDirectory } from '../log/embedded/instance-lock.js';
+import { writeDurably } from './durable-file.js';
 
 /** Raise it when what lies in the data directory can't be read by versions that know only the one before. */
 export const DATA_FORMAT = 1;
@@ -137,14 +126,15 @@ function checkSpace(directory: string, wanted: number): void {
 }
 
 /** Data without the file was written before there was one, in format 1. */
-function checkFormat(directory: string, version: string): void {
+async function checkFormat(directory: string, version: string): Promise<void> {
   const path = join(directory, FORMAT_FILE);
   let text: string;
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    return writeFormat(path, version);
+    const written = { format: DATA_FORMAT, writtenBy: version };
+    return writeDurably(directory, FORMAT_FILE, `${JSON.stringify(written)}\n`);
   }
   const { format, writtenBy } = parse(text);
   if (typeof format !== 'number' || !Number.isInteger(format))
@@ -163,17 +153,4 @@ function parse(text: string): { readonly format?: unknown; readonly writtenBy?: 
   } catch {
     return {};
   }
-}
-
-/** Whole or not at all. */
-function writeFormat(path: string, version: string): void {
-  const draft = `${path}.new`;
-  const file = openSync(draft, 'w', 0o600);
-  try {
-    writeSync(file, `${JSON.stringify({ format: DATA_FORMAT, writtenBy: version })}\n`);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-  renameSync(draft, path);
 }

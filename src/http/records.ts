@@ -133,8 +133,15 @@ export interface PageAsked {
   readonly cursor: string | undefined;
 }
 
+/** The last id of the page before; empty on the first one. @throws StatefoldError INVALID_REQUEST */
+export function idOfCursor(cursor: string | undefined): string {
+  const id = Buffer.from(cursor ?? '', 'base64url').toString('utf8');
+  if (Buffer.from(id).toString('base64url') !== (cursor ?? '')) throw badCursor();
+  return id;
+}
+
 /**
- * One page of a list of the catalog: `cursor` is the last id of the page before, in base64url. `past`: the entries behind an id, ascending.
+ * One page of a list: `cursor` is the last id of the page before, in base64url. `past`: the entries behind an id, ascending.
  * `recordOf`: what is told of an item, about.
  */
 export function page<T, R extends object>(
@@ -142,12 +149,11 @@ export function page<T, R extends object>(
   { limit, cursor }: PageAsked,
   recordOf: (value: T) => R,
 ): { readonly items: readonly T[]; readonly records: readonly R[]; readonly nextCursor: string | undefined } {
-  const after = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString('utf8');
-  if (after !== undefined && Buffer.from(after).toString('base64url') !== cursor) throw badCursor();
+  const after = idOfCursor(cursor);
   const records: R[] = [];
   const bytesOf = ({ value }: { readonly value: T }): number =>
     jsonBytes(records[records.push(recordOf(value)) - 1] as R);
-  const { shown, more } = fitting(past(after ?? ''), limit, bytesOf);
+  const { shown, more } = fitting(past(after), limit, bytesOf);
   const last = shown.at(-1);
   return {
     items: shown.map(({ value }) => value),

@@ -4,13 +4,13 @@ import { artefactFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isAggregateType, MAX_AGGREGATE_ID } from '../../core/names.js';
-import { firstOf, fitting, jsonBytes } from '../../core/reads.js';
+import { firstOf } from '../../core/reads.js';
 import type { Tenant } from '../../tenancy/tenant.js';
 import { bindingHistory } from '../../deployments/binding-records.js';
 import { json } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
 import { badCursor, paging, requireAggregateType, requireName } from '../parameters.js';
-import { rateOf } from '../records.js';
+import { idOfCursor, page, rateOf } from '../records.js';
 import {
   aggregateId,
   aggregateType,
@@ -91,12 +91,6 @@ const Bind = z.object({
   className: z.string('must be a string').min(1, 'must not be empty').optional(),
 });
 
-function typeOfCursor(cursor: string): string {
-  const type = Buffer.from(cursor, 'base64url').toString();
-  if (!isAggregateType(type)) throw badCursor();
-  return type;
-}
-
 const listAggregateTypes = route({
   method: 'GET',
   path: '/aggregate-types',
@@ -111,13 +105,15 @@ const listAggregateTypes = route({
   serve: async ({ tenants, catalog }, call) => {
     const { tenantId } = call;
     const tenant = await tenants.open(tenantId);
-    const { limit, cursor } = call.query();
-    const after = cursor === undefined ? '' : typeOfCursor(cursor);
+    const query = call.query();
+    const after = idOfCursor(query.cursor);
+    if (after !== '' && !isAggregateType(after)) throw badCursor();
     const types = new Map<string, object>();
     // One more than the page may have says whether another one follows.
-    for (const { aggregateType, aggregates } of await tenant.aggregates.types({ after, limit: limit + 1 }))
+    const most = query.limit + 1;
+    for (const { aggregateType, aggregates } of await tenant.aggregates.types({ after, limit: most }))
       types.set(aggregateType, { aggregateType, aggregates });
-    for (const { value } of firstOf(catalog.past('binding', tenantId, `${tenantId}/${after}`), limit + 1)) {
+    for (const { value } of firstOf(catalog.past('binding', tenantId, `${tenantId}/${after}`), most)) {
       types.set(value.aggregateType, {
         aggregateType: value.aggregateType,
         aggregates: 0,
@@ -125,14 +121,17 @@ const listAggregateTypes = route({
         ...bindingRecord(catalog, value, tenant),
       });
     }
-    const left = [...types].sort(([a], [b]) => (a < b ? -1 : 1));
-    const { shown, more } = fitting(left, limit, ([, summary]) => jsonBytes(summary));
-    const last = shown.at(-1)?.[0];
-    const nextCursor = last !== undefined && more ? Buffer.from(last).toString('base64url') : undefined;
-    const aggregateTypes = shown.map(([type, summary]) => ({
-      ...summary,
-      eventsPerSecond: rateOf(tenant.aggregates.eventsPerSecond(type)),
-    }));
+    const left = [...types]
+      .map(([id, summary]) => ({
+        id,
+        value: { ...summary, eventsPerSecond: rateOf(tenant.aggregates.eventsPerSecond(id)) },
+      }))
+      .sort((a, b) => (a.id < b.id ? -1 : 1));
+    const { records: aggregateTypes, nextCursor } = page(
+      () => left,
+      query,
+      (summary) => summary,
+    );
     call.answer(200, { aggregateTypes, nextCursor });
   },
 });

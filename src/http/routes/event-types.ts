@@ -3,13 +3,13 @@ import type { EventTypeSummary } from '../../aggregates/aggregates.js';
 import type { EventTypeEntity } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isoTimestamp } from '../../core/event.js';
-import { isName, MAX_EVENT_TYPE } from '../../core/names.js';
-import { fitting, jsonBytes } from '../../core/reads.js';
+import { MAX_EVENT_TYPE } from '../../core/names.js';
 import type { SchemaCheck } from '../../event-schemas/event-type-service.js';
 import { KEYWORDS, MAX_SCHEMA_BYTES } from '../../event-schemas/json-schema.js';
 import { json } from '../bodies.js';
 import { unknownMember } from '../nearest-name.js';
-import { badCursor, described, flag, integerFrom, paging, requireName } from '../parameters.js';
+import { described, flag, integerFrom, paging, requireName } from '../parameters.js';
+import { page } from '../records.js';
 import { aggregateId, anyObject, component, eventType, integer, text, timestamp, version } from '../schema.js';
 import { route } from './dependencies.js';
 
@@ -81,20 +81,21 @@ const listEventTypes = route({
     }),
   },
   serve: async ({ tenants, eventTypes }, call) => {
-    const { limit, cursor } = call.query();
-    const after = cursor === undefined ? '' : typeOfCursor(cursor);
     const counted = await (await tenants.open(call.tenantId)).aggregates.eventTypes();
-    const all = new Map<string, object>();
-    for (const entity of eventTypes.list(call.tenantId)) all.set(entity.eventType, record(undefined, entity));
+    const all = new Map<string, readonly [count: EventTypeSummary | undefined, entity: EventTypeEntity | undefined]>();
+    for (const entity of eventTypes.list(call.tenantId)) all.set(entity.eventType, [undefined, entity]);
     for (const count of counted.eventTypes)
-      all.set(count.eventType, record(count, eventTypes.get(call.tenantId, count.eventType)));
-    const left = [...all].filter(([type]) => type > after).sort(([a], [b]) => (a < b ? -1 : 1));
-    const { shown, more } = fitting(left, limit, ([, one]) => jsonBytes(one));
-    const last = shown.at(-1)?.[0];
+      all.set(count.eventType, [count, eventTypes.get(call.tenantId, count.eventType)]);
+    const sorted = [...all].map(([id, value]) => ({ id, value })).sort((a, b) => (a.id < b.id ? -1 : 1));
+    const { records, nextCursor } = page(
+      (after) => sorted.filter(({ id }) => id > after),
+      call.query(),
+      ([count, entity]) => record(count, entity),
+    );
     call.answer(200, {
-      eventTypes: shown.map(([, one]) => one),
+      eventTypes: records,
       otherEvents: counted.others === 0 ? undefined : counted.others,
-      nextCursor: last !== undefined && more ? Buffer.from(last).toString('base64url') : undefined,
+      nextCursor,
     });
   },
 });
@@ -194,12 +195,6 @@ const ownerKnows = route({
     call.done();
   },
 });
-
-function typeOfCursor(cursor: string): string {
-  const type = Buffer.from(cursor, 'base64url').toString();
-  if (!isName(type, MAX_EVENT_TYPE)) throw badCursor();
-  return type;
-}
 
 const record = (
   count: EventTypeSummary | undefined,
