@@ -45,6 +45,8 @@ const { metafile } = await build({
   splitting: true,
   platform: 'node',
   target: 'node20',
+  // As one script of CommonJS, with the code that V8 keeps of such beside it, a start took 0.54 s of processors instead of 0.70, and an append
+  // 11 to 18 % more: what modules share is variables of one function then, which are written once and never known to be constant.
   format: 'esm',
   external: APART,
   plugins: [withoutExemplars],
