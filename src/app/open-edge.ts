@@ -23,7 +23,7 @@ import { refuseReadStore, type OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
 import type { OpenedSqlAccounts } from './open-sql-accounts.js';
-import { readStoreRebuild } from './read-store-rebuild.js';
+import { readStoreRebuild, readStoreRebuildCancel } from './read-store-rebuild.js';
 import type { ReplicationWatch } from './watch-replication.js';
 
 export interface EdgeParts {
@@ -100,6 +100,10 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       open: async (tenantId) => (isClosed(catalog, tenantId) ? undefined : tenants.open(tenantId)),
       peers: client,
       logger,
+    }),
+    cancelReadStoreRebuild: readStoreRebuildCancel({
+      cancel: () => sink?.cancelRebuild() ?? refuseReadStore(),
+      peers: client,
     }),
     probes: [
       {

@@ -4,7 +4,8 @@ import { isSuspended } from '../catalog/suspension.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { refusalOf, type PeerClient } from '../http/gateway/peer-client.js';
-import type { RebuildReach } from '../read-store/rebuild.js';
+import type { KnownProcess } from '../http/processes.js';
+import { noRebuild, type RebuildReach } from '../read-store/rebuild.js';
 import type { TenantRegistry } from '../tenancy/tenant-registry.js';
 import type { Storage } from './open-storage.js';
 
@@ -20,6 +21,8 @@ export interface RebuildOptions {
 }
 
 const ASKING_MS = 60_000;
+/** Of one that answers that there is nothing to call off, or that it can't be. */
+const REFUSALS = ['NO_REBUILD', 'REBUILD_NOT_CANCELLABLE'] as const;
 
 /** Rebuilds the rows of one tenant, or of all: by each tenant's owner, since it alone writes them. Resolves when it has begun. */
 export function readStoreRebuild({
@@ -50,6 +53,39 @@ export function readStoreRebuild({
     })().catch((error: unknown) =>
       logger.warn({ err: error }, 'a tenant is not in the rebuilt read store until its next use'),
     );
+  };
+}
+
+export interface CancelOptions {
+  /** Calls off the rebuild of this process. */
+  readonly cancel: () => Promise<void>;
+  readonly peers: Pick<PeerClient, 'ask'>;
+}
+
+/**
+ * Calls off the rebuilds of processes: where each has a read store of its own, each has one of its own. All are asked.
+ * @throws StatefoldError what the first refuses that has one and does not call it off; NO_REBUILD where none has one
+ */
+export function readStoreRebuildCancel({
+  cancel,
+  peers,
+}: CancelOptions): (processes: readonly KnownProcess[]) => Promise<void> {
+  const askProcess = async (url: string): Promise<void> => {
+    const target = `/admin/read-store/rebuild?url=${encodeURIComponent(url)}`;
+    const answer = await peers.ask('DELETE', url, target, ASKING_MS).catch((error: unknown) => {
+      throw new StatefoldError('UNAVAILABLE', `the process at ${url} does not answer`, { cause: error });
+    });
+    if (answer.status === 204) return;
+    const code = REFUSALS.find((one) => answer.status === 409 && answer.text.includes(`"code":"${one}"`));
+    throw new StatefoldError(code ?? 'UNAVAILABLE', `the process at ${url} ${refusalOf(answer)}`);
+  };
+  return async (processes) => {
+    const refusals: Error[] = [];
+    for (const { url, self } of processes)
+      await (self === true ? cancel() : askProcess(url)).catch((error: Error) => refusals.push(error));
+    const refusal = refusals.find((one) => !(one instanceof StatefoldError && one.code === 'NO_REBUILD'));
+    if (refusal !== undefined) throw refusal;
+    if (refusals.length === processes.length) throw noRebuild();
   };
 }
 

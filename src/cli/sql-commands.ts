@@ -39,8 +39,19 @@ export function addSqlCommands(program: Command, { io, server, show, json }: Com
     .command('rebuild-read-store')
     .description("write the rows of the service's ClickHouse anew from the log")
     .option('--tenant <id>', 'of this tenant alone')
+    .option('--cancel', 'call off the one that is under way: SQL finds the rows of before')
     .option('--yes', 'do not ask')
-    .action(async ({ tenant, yes }: { readonly tenant?: string; readonly yes?: true }) => {
+    .action(async ({ tenant, cancel, yes }: RebuildCommandOptions) => {
+      if (cancel === true) {
+        if (tenant !== undefined) throw new CliError('A rebuild is called off as a whole: leave --tenant out.');
+        await requireConfirmed(
+          io,
+          yes,
+          'This calls off the rebuild of the rows in ClickHouse, which has to begin again to be had after all. Queries see those of before, as they do now.',
+        );
+        await server().admin('DELETE', '/admin/read-store/rebuild');
+        return show({ cancelled: true }, () => 'The rebuild is called off.\n');
+      }
       await requireConfirmed(
         io,
         yes,
@@ -56,6 +67,12 @@ async function readAll(input: CliIo['stdin']): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of input) chunks.push(Buffer.from(chunk as Uint8Array));
   return Buffer.concat(chunks).toString();
+}
+
+interface RebuildCommandOptions {
+  readonly tenant?: string;
+  readonly cancel?: true;
+  readonly yes?: true;
 }
 
 interface SqlOptions {

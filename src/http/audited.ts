@@ -75,6 +75,7 @@ export const AUDITED: Readonly<Record<string, Audited>> = {
   },
   revokeKey: { action: 'key.revoke', names: ['tenantId', 'keyId'], ofTenant: true },
   rebuildReadStore: { action: 'read-store.rebuild' },
+  cancelReadStoreRebuild: { action: 'read-store.cancel-rebuild' },
 };
 
 /** Routes that are no GET and yet leave no entry, by operationId, with the reason. */

@@ -21,7 +21,7 @@ import type { GatewayObserver } from './gateway/gateway.js';
 import type { Peers } from './gateway/peers.js';
 import type { SeenIds } from './import/import-route.js';
 import type { Probe } from './probes.js';
-import type { Processes } from './processes.js';
+import type { KnownProcess, Processes } from './processes.js';
 import type { SchemaRegistry } from './schema-registry.js';
 
 /** The settings that the edge itself reads. */
@@ -97,8 +97,10 @@ export interface EdgeOptions {
   readonly sqlAccounts: Pick<TenantAccounts, 'areOffered' | 'create' | 'list' | 'remove' | 'removeAll'>;
   /** Resolves once its tables are there. @throws StatefoldError UNAVAILABLE while the read store is away */
   readonly readStoreAccess: () => Promise<ReadStoreAccess>;
-  /** Drops the rows of a tenant, or all, and starts to fill them in again from the log. */
+  /** Starts to write the rows of a tenant, or all, anew from the log. */
   readonly rebuildReadStore: (tenantId?: string) => Promise<void>;
+  /** Calls off the rebuild at each of the processes. @throws StatefoldError NO_REBUILD where none has one, REBUILD_NOT_CANCELLABLE, UNAVAILABLE */
+  readonly cancelReadStoreRebuild: (processes: readonly KnownProcess[]) => Promise<void>;
   readonly probes: readonly Probe[];
   readonly processes: Processes;
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;

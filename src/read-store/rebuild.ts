@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { backOff, type BackOff } from '../core/back-off.js';
+import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import type { RebuildPhase, RebuildRecord, SecondTables } from './second-tables.js';
 import type { Sink } from './sink.js';
@@ -33,7 +34,7 @@ export interface RebuildOptions {
 }
 
 export interface RebuildStatus {
-  readonly state: RebuildPhase | 'done';
+  readonly state: RebuildPhase | End['state'];
   /** ISO 8601. */
   readonly since: string;
   readonly endedAt?: string;
@@ -44,6 +45,17 @@ export interface RebuildStatus {
   readonly of: number;
   /** Why it stands still, where it does; it tries again. */
   readonly failure?: string;
+}
+
+/** Positions, as `RebuildStatus` tells them. */
+type Progress = Pick<RebuildStatus, 'position' | 'of'>;
+
+interface End {
+  readonly state: 'done' | 'cancelled';
+  /** ISO 8601. */
+  readonly at: string;
+  /** How far it came, where it was cancelled. */
+  readonly progress?: Progress;
 }
 
 /** Between two looks at how far it is. */
@@ -64,11 +76,17 @@ export class Rebuild {
   #second: Sink | undefined;
   #before: ReadonlyMap<string, SinkPositions | undefined> | undefined;
   #failure: string | undefined;
-  #endedAt: string | undefined;
+  #end: End | undefined;
+  /** From before the first exchange is noted until all are done, or the first is refused. */
+  #isExchanging = false;
+  #isDropped = false;
   /** One step at a time: the loop's, or what is asked for. */
   #steps: Promise<unknown> = Promise.resolve();
   readonly #closing = new AbortController();
-  /** Resolves when it is through and the former tables are gone, or when it was closed. */
+  readonly #cancelling = new AbortController();
+  /** Nothing more is to be filled. */
+  readonly #stopping = AbortSignal.any([this.#closing.signal, this.#cancelling.signal]);
+  /** Resolves when it is through or cancelled and the tables of no use are gone, or when it was closed. */
   readonly ended: Promise<void>;
 
   /** @param isMade its tables were made just now, and are empty */
@@ -91,16 +109,16 @@ export class Rebuild {
   inBoth(inLive: () => Promise<void>, inSecond: (sink: Sink) => Promise<void>): Promise<void> {
     return this.#step(async () => {
       await inLive();
-      if (this.#record.phase === 'filling' && !this.#closing.signal.aborted)
+      if (this.#record.phase === 'filling' && !this.#stopping.aborted)
         await inSecond(this.#second ?? this.#openSecond());
     });
   }
 
-  /** Has the rows of a tenant, or all, written anew too. @returns false: it was through before */
+  /** Has the rows of a tenant, or all, written anew too. @returns false: it was through, or cancelled, before */
   include(tenantId: string | undefined): Promise<boolean> {
     return this.#step(async () => {
       const { tenantIds, phase } = this.#record;
-      if (phase === 'swapping' || this.#closing.signal.aborted) return false;
+      if (phase === 'swapping' || this.#stopping.aborted) return false;
       if (tenantIds === undefined || (tenantId !== undefined && tenantIds.includes(tenantId))) return true;
       const more = { ...this.#record, tenantIds: tenantId === undefined ? undefined : [...tenantIds, tenantId] };
       // Until the rows are dropped, what a crash leaves is made anew.
@@ -113,28 +131,49 @@ export class Rebuild {
     });
   }
 
+  /**
+   * Leaves the live tables as they are, and drops what it has filled: from where on no start goes on with it. Where that fails it is
+   * tried again, and a process that ends before it is done goes on with the rebuild after its next start.
+   * @throws StatefoldError NO_REBUILD: it was through before, REBUILD_NOT_CANCELLABLE while the tables are exchanged, UNAVAILABLE while the store is away
+   */
+  async cancel(): Promise<void> {
+    if (this.#end?.state === 'done') throw noRebuild();
+    if (this.#isExchanging)
+      throw new StatefoldError(
+        'REBUILD_NOT_CANCELLABLE',
+        'The tables that the rebuild has filled are taking the place of the live ones, which is not undone: wait until it is through.',
+      );
+    this.#end ??= { state: 'cancelled', at: new Date().toISOString(), progress: this.#progress() };
+    // The step that is under way waits for nothing any more, and begins no exchange.
+    this.#cancelling.abort();
+    await this.#step(() => this.#dropAll());
+    await this.ended;
+  }
+
   status(): RebuildStatus {
     const { since, phase, tenantIds } = this.#record;
-    const second = this.#second?.positions();
     const { refused = 0, failure: ofStore } = this.#second?.status() ?? {};
     const failure = this.#failure ?? ofStore ?? (refused > 0 ? `rows of ${refused} tenants are refused` : undefined);
+    return {
+      state: this.#end?.state ?? phase,
+      since: new Date(since).toISOString(),
+      ...(this.#end !== undefined && { endedAt: this.#end.at }),
+      ...(tenantIds && { tenantIds }),
+      ...(this.#end?.progress ?? this.#progress()),
+      ...(failure !== undefined && { failure }),
+    };
+  }
+
+  #progress(): Progress {
+    const second = this.#second?.positions();
     let [position, of] = [0, 0];
-    const isThrough = this.#endedAt !== undefined;
     for (const [tenantId, live] of this.#options.live.positions()) {
-      if (live === undefined || tenantIds?.includes(tenantId) === false) continue;
+      if (live === undefined || this.#record.tenantIds?.includes(tenantId) === false) continue;
       const its = second?.get(tenantId);
       of += live.events + live.changes;
       position += Math.min(live.events, its?.events ?? 0) + Math.min(live.changes, its?.changes ?? 0);
     }
-    if (isThrough) position = of;
-    return {
-      state: isThrough ? 'done' : phase,
-      since: new Date(since).toISOString(),
-      ...(this.#endedAt !== undefined && { endedAt: this.#endedAt }),
-      ...(tenantIds && { tenantIds }),
-      ...{ position, of },
-      ...(failure !== undefined && { failure }),
-    };
+    return { position: this.#end === undefined ? position : of, of };
   }
 
   /** What is not through goes on after the next start. */
@@ -144,32 +183,44 @@ export class Rebuild {
   }
 
   async #run(): Promise<void> {
-    await this.#untilTrue(() => this.#step(() => this.#advance()));
+    await this.#untilTrue(this.#stopping, () => this.#step(() => this.#advance()));
     await this.#closeSecond();
-    if (this.#endedAt === undefined) return;
-    this.#options.logger.info({ since: this.status().since }, 'The read store is rebuilt');
-    await this.#untilTrue(async () => {
-      await this.#options.tables.drop();
+    if (this.#end === undefined) return;
+    const { logger } = this.#options;
+    const { since } = this.status();
+    if (this.#end.state === 'done') logger.info({ since }, 'The read store is rebuilt');
+    else logger.info({ since }, 'The rebuild of the read store is cancelled; its tables stay as they are');
+    await this.#untilTrue(this.#closing.signal, async () => {
+      await this.#step(() => this.#dropAll());
       return true;
     });
   }
 
-  /** Or until it is closed. */
-  async #untilTrue(work: () => Promise<boolean>): Promise<void> {
+  /** Drops the tables that are of no use any more: the former ones, or those of a cancelled rebuild. */
+  async #dropAll(): Promise<void> {
+    await this.#closeSecond();
+    if (!this.#isDropped) await this.#options.tables.drop();
+    this.#isDropped = true;
+    this.#failure = undefined;
+  }
+
+  /** Or until the signal says that nobody wants it. */
+  async #untilTrue(signal: AbortSignal, work: () => Promise<boolean>): Promise<void> {
     const { logger, pollMs = POLL_MS } = this.#options;
-    for (let failures = 0; !this.#closing.signal.aborted;)
+    for (let failures = 0; !signal.aborted;)
       try {
         if (await work()) return;
         failures = 0;
         this.#failure = undefined;
-        await this.#wait(pollMs);
+        await wait(pollMs, signal);
       } catch (error) {
+        if (signal.aborted) return;
         this.#failure = messageOf(error);
         if (failures === 0)
           logger.warn({ reason: this.#failure }, 'The rebuild of the read store stands still; it tries again');
         // Somebody may have dropped one. While they are exchanged, one that is missing is to be renamed.
         if (this.#record.phase !== 'swapping') await this.#options.ensureLive().catch(() => undefined);
-        await this.#wait(backOff(failures++, BACK_OFF_MS));
+        await wait(backOff(failures++, BACK_OFF_MS), signal);
       }
   }
 
@@ -177,10 +228,6 @@ export class Rebuild {
     const step = this.#steps.then(work, work);
     this.#steps = step.catch(() => undefined);
     return step;
-  }
-
-  #wait(milliseconds: number): Promise<void> {
-    return delay(milliseconds, undefined, { signal: this.#closing.signal }).catch(() => undefined);
   }
 
   /** @returns whether it is through */
@@ -203,7 +250,7 @@ export class Rebuild {
     this.#isMade = false;
     const { tenantIds } = this.#record;
     await live.alone(async () => {
-      if (tenantIds !== undefined) await tables.copy({ butOf: tenantIds });
+      if (tenantIds !== undefined) await tables.copy({ butOf: tenantIds }, this.#stopping);
       await this.#mark({ ...this.#record, phase: 'filling' });
       this.#openSecond();
     });
@@ -244,7 +291,10 @@ export class Rebuild {
     const absent: string[] = [];
     const followed = live.positions();
     const lagging = (await this.#lagging()).filter((tenantId) => !followed.has(tenantId));
-    for (const tenantId of lagging) if ((await reach()?.open(tenantId)) === false) absent.push(tenantId);
+    for (const tenantId of lagging) {
+      this.#stopping.throwIfAborted();
+      if ((await reach()?.open(tenantId)) === false) absent.push(tenantId);
+    }
     if (absent.length === 0) return lagging.length > 0;
     logger.info(
       { tenantIds: absent.slice(0, 20) },
@@ -252,7 +302,7 @@ export class Rebuild {
     );
     await live.alone(async () => {
       const now = live.positions();
-      await tables.copy({ of: absent.filter((tenantId) => !now.has(tenantId)) });
+      await tables.copy({ of: absent.filter((tenantId) => !now.has(tenantId)) }, this.#stopping);
     });
     return true;
   }
@@ -273,32 +323,42 @@ export class Rebuild {
     const { live } = this.#options;
     return live.alone(async () => {
       const target = live.positions();
-      for (const end = Date.now() + PAUSE_MS; !hasReached(second.positions(), target); await this.#wait(PAUSE_POLL_MS))
-        if (Date.now() > end || this.#closing.signal.aborted) return false;
+      for (
+        const end = Date.now() + PAUSE_MS;
+        !hasReached(second.positions(), target);
+        await wait(PAUSE_POLL_MS, this.#stopping)
+      )
+        if (Date.now() > end || this.#stopping.aborted) return false;
       await this.#closeSecond();
-      if ((await this.#lagging()).length > 0 || this.#closing.signal.aborted) return false;
-      if (!(await this.#swap())) return false;
+      if ((await this.#lagging()).length > 0 || !(await this.#swap())) return false;
       live.restart();
       this.#failure = undefined;
-      this.#endedAt = new Date().toISOString();
+      this.#end = { state: 'done', at: new Date().toISOString() };
       return true;
     });
   }
 
-  /** Once a table is exchanged nothing may be written before all are. @returns false: tables of the second set are gone */
+  /**
+   * Once a table is exchanged nothing may be written before all are.
+   * @returns false: tables of the second set are gone, or nobody wants them any more
+   */
   async #swap(): Promise<boolean> {
     const { tables } = this.#options;
     const { signal } = this.#closing;
-    if ((await tables.find()) === undefined) return false;
+    if ((await tables.find()) === undefined || this.#stopping.aborted) return false;
+    this.#isExchanging = true;
     for (let failures = 0; ;)
       try {
         await this.#mark({ ...this.#record, phase: 'swapping' });
         while (await tables.exchange());
         return true;
       } catch (error) {
-        if (signal.aborted || (await this.#isCalledOff())) throw error;
+        if (signal.aborted || (await this.#isCalledOff())) {
+          this.#isExchanging = false;
+          throw error;
+        }
         this.#failure = messageOf(error);
-        await this.#wait(backOff(failures++, BACK_OFF_MS));
+        await wait(backOff(failures++, BACK_OFF_MS), signal);
         signal.throwIfAborted();
       }
   }
@@ -318,6 +378,13 @@ export class Rebuild {
     }
   }
 }
+
+/** None is under way that could be cancelled. */
+export const noRebuild = (): StatefoldError =>
+  new StatefoldError('NO_REBUILD', 'No rebuild of the read store is under way.');
+
+const wait = (milliseconds: number, signal: AbortSignal): Promise<void> =>
+  delay(milliseconds, undefined, { signal }).catch(() => undefined);
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 

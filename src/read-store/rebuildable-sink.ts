@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { backOff, type BackOff } from '../core/back-off.js';
+import { StatefoldError } from '../core/errors.js';
 import { LeftoverRows } from './leftover-rows.js';
 import type { ReadStore } from './read-store.js';
-import { Rebuild, type RebuildReach, type RebuildStatus } from './rebuild.js';
+import { noRebuild, Rebuild, type RebuildReach, type RebuildStatus } from './rebuild.js';
 import type { RebuildRecord, SecondTables } from './second-tables.js';
 import { Sink, type FlushTarget, type SinkOptions, type SinkStatus } from './sink.js';
 import type { SinkSource } from './sink-source.js';
@@ -138,6 +139,21 @@ export class RebuildableSink {
     });
     this.#requests = asked.catch(() => undefined);
     return asked;
+  }
+
+  /**
+   * Calls off the rebuild that is under way: the tables stay as they are. Resolves when no start goes on with it.
+   * @throws StatefoldError NO_REBUILD, REBUILD_NOT_CANCELLABLE: past the point, or rows were dropped when it began; UNAVAILABLE while the store is away
+   */
+  async cancelRebuild(): Promise<void> {
+    if (this.#options.second === undefined)
+      throw new StatefoldError(
+        'REBUILD_NOT_CANCELLABLE',
+        'Here a rebuild drops the rows and fills them in again in their place, since several processes, or several servers, share the tables: there are none of before to go back to. Wait until all rows are there.',
+      );
+    await this.#settle();
+    if (this.#rebuild === undefined) throw noRebuild();
+    await this.#rebuild.cancel();
   }
 
   /** What is under way goes on after the next start. */

@@ -43,9 +43,12 @@ export interface SecondTables {
   mark(record: RebuildRecord): Promise<void>;
   /**
    * Puts the live rows and watermarks of some tenants, or of all but some, in the place of what the set has of them. Nobody writes
-   * rows of those tenants meanwhile, to either.
+   * rows of those tenants meanwhile, to either. When the signal is aborted it rejects, and the set may have some of them.
    */
-  copy(whose: { readonly of: readonly string[] } | { readonly butOf: readonly string[] }): Promise<void>;
+  copy(
+    whose: { readonly of: readonly string[] } | { readonly butOf: readonly string[] },
+    signal?: AbortSignal,
+  ): Promise<void>;
   /** By watermarks. */
   lagging(): Promise<readonly Lagging[]>;
   /**

@@ -205,6 +205,29 @@ public sealed record Ledger(${members});
     await until(async () => (await rows('SELECT count(), uniqExact(event_id) FROM events')) === '11\t11\n');
   });
 
+  await t.test('a rebuild of the read store is called off', async () => {
+    const cancel = (query = ''): Promise<Answer> =>
+      api.request('DELETE', `/admin/read-store/rebuild${query}`, AS_ADMIN);
+    const rebuild = async (): Promise<{ state: string; url: string }> => {
+      const activity = success(await api.get('/admin/processes/activity', AS_ADMIN), 200);
+      const { url, readStoreRebuild } = activity.json<{ url: string; readStoreRebuild: { state: string } }>();
+      return { url, ...readStoreRebuild };
+    };
+    await until(async () => (await rebuild()).state === 'done');
+    problem(await cancel(), 409, 'NO_REBUILD');
+    problem(await cancel('?url=http://nowhere'), 404, 'NOT_FOUND');
+    for (const query of ['', `?url=${encodeURIComponent((await rebuild()).url)}`]) {
+      success(await api.post('/admin/read-store/rebuild', undefined, AS_ADMIN), 202);
+      success(await cancel(query), 204);
+      assert.equal((await rebuild()).state, 'cancelled');
+    }
+    assert.equal(await rows('SELECT count(), uniqExact(event_id) FROM events'), '11\t11\n');
+    const { entries } = success(await api.get('/admin/audit?action=read-store.cancel-rebuild', AS_ADMIN), 200).json<{
+      entries: { outcome: string }[];
+    }>();
+    assert.deepEqual(entries.map(({ outcome }) => outcome).sort(), ['done', 'done', 'refused', 'refused']);
+  });
+
   await t.test('a key without the scope, and a wait that is too short', async () => {
     const key = success(await admin(service, 'POST', '/admin/tenants/default/keys', { scopes: ['read'] }), 201).json<{
       apiKey: string;

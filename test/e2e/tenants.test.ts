@@ -50,6 +50,7 @@ test('tenants', async (t) => {
     problem(await admin('GET', '/admin/tenants/parted/keys'), 404, 'NOT_FOUND');
     const refused = problem(await admin('POST', '/admin/read-store/rebuild?tenant=default'), 400, 'INVALID_REQUEST');
     assert.match(refused.detail, /tenant is not a known query parameter; did you mean "tenantId"\?/);
+    problem(await admin('DELETE', '/admin/read-store/rebuild?tenantId=default'), 400, 'INVALID_REQUEST');
     problem(
       await api.post('/events?expectedVersion=3', { aggregateId: 'misspelt-1', eventType: 'E', data: {} }),
       400,
@@ -138,6 +139,7 @@ test('tenants', async (t) => {
       ['DELETE', '/admin/tenants/default/keys/x'],
       ['GET', '/admin/read-store'],
       ['POST', '/admin/read-store/rebuild'],
+      ['DELETE', '/admin/read-store/rebuild'],
       ['GET', '/metrics'],
     ] as const) {
       problem(await admin(method, path, undefined, 'wrong'), 401, 'UNAUTHENTICATED');

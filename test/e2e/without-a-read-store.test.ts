@@ -18,6 +18,7 @@ test('without a read store', async (t) => {
       await api.post('/sql?waitFor=1', { query: 'SELECT 1' }),
       await api.get('/admin/read-store', AS_ADMIN),
       await api.post('/admin/read-store/rebuild', undefined, AS_ADMIN),
+      await api.request('DELETE', '/admin/read-store/rebuild', AS_ADMIN),
     ]) {
       assert.match(String(problem(answer, 501, 'READ_STORE_DISABLED').detail), /READ_STORE is none/);
     }

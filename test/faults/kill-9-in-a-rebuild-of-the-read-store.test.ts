@@ -164,9 +164,35 @@ test('kill -9 in a rebuild of the read store', async (t) => {
       assert.ok(await isFull());
     });
 
+  const calledOff: readonly { readonly at: `${CrashPoint}:${number}`; readonly goesOn: boolean }[] = [
+    { at: 'before-read-store-cancel:1', goesOn: true },
+    { at: 'after-read-store-cancel:1', goesOn: false },
+  ];
+  for (const { at, goesOn } of calledOff)
+    await step(t, at, async () => {
+      await service.kill();
+      await start(at);
+      during = at;
+      await until(isFull, MS);
+      await addStray();
+      process.kill(service.pid, 'SIGUSR2');
+      success(await api.post('/admin/read-store/rebuild', undefined, AS_ADMIN), 202);
+      await until(async () => (await rebuildOf())?.state === 'filling', MS);
+      await api.request('DELETE', '/admin/read-store/rebuild', AS_ADMIN).catch(() => undefined);
+      await service.exited();
+      await start();
+      await until(async () => (await rebuildOf())?.state === (goesOn ? 'done' : undefined), MS);
+      await until(
+        async () => (await ask("SELECT count() FROM system.tables WHERE database = 'statefold'")) === '5\n',
+        MS,
+      );
+      assert.equal(await strays(), goesOn ? 0 : 1);
+      assert.ok(await isFull());
+    });
+
   isEnded = true;
   await analyst;
   neverLess();
-  for (const what of ['a rebuild', ...deaths.map(({ at }) => at)])
+  for (const what of ['a rebuild', ...[...deaths, ...calledOff].map(({ at }) => at)])
     assert.ok(seen.filter((one) => one.during === what).length > 1, `nobody asked in ${what}`);
 });

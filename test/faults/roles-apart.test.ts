@@ -63,6 +63,8 @@ test('roles apart', { skip: needsKafka }, async (t) => {
     // There is no read store here, and it says so itself.
     const rebuilt = await world.at(GATEWAY).post('/admin/read-store/rebuild', {}, AS_ADMIN);
     assert.match(rebuilt.text, /answered 503: (?!this process takes no requests of clients)/);
+    const cancelled = await world.at(GATEWAY).request('DELETE', `/admin/read-store/rebuild?url=${tasks}`, AS_ADMIN);
+    assert.match(cancelled.text, /answered 50\d: (?!this process takes no requests of clients)/);
   });
 
   for (const how of ['SIGKILL', 'SIGTERM', 'SIGKILL'] as const)

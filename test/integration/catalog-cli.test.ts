@@ -146,6 +146,17 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
       /^This writes the rows in ClickHouse anew from the log.* Nobody is here to be asked: say --yes\.\n$/,
       'rebuild-read-store',
     );
+    await fails(/^This calls off the rebuild .* say --yes\.\n$/, 'rebuild-read-store', '--cancel');
+    await fails(/leave --tenant out/, 'rebuild-read-store', '--cancel', '--tenant', 'default', '--yes');
+    // One of so few rows may be through before the command has started.
+    await until(async () => {
+      assert.match(await ok('rebuild-read-store', '--yes'), /rebuilt/);
+      const { code, out, err } = await statefold(env, ['rebuild-read-store', '--cancel', '--yes']);
+      if (code === 0) assert.equal(out, 'The rebuild is called off.\n');
+      else assert.match(err, /No rebuild of the read store is under way|wait until it is through/);
+      return code === 0;
+    });
+    await fails(/No rebuild of the read store is under way/, 'rebuild-read-store', '--cancel', '--yes');
     assert.match(await ok('rebuild-read-store', '--yes'), /rebuilt/);
     await until(
       async () =>

@@ -295,6 +295,7 @@ before(async () => {
     sqlAccounts: NO_SQL_ACCOUNTS,
     readStoreAccess: () => Promise.reject(new StatefoldError('UNAVAILABLE', 'The read store is away')),
     rebuildReadStore: () => Promise.resolve(),
+    cancelReadStoreRebuild: () => Promise.resolve(),
     probes: [{ name: 'readStore', required: false, check: () => Promise.reject(new Error('away')) }],
     processes: NO_PROCESSES,
     metrics: () => Promise.resolve({ contentType: 'text/plain', text: 'up 1\n' }),

@@ -1,6 +1,7 @@
 // A rebuild of the read store, on the real engine: a second set of tables is filled from the log and takes the place of the live one.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { before, describe, it } from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
 import { ClickHouseConnection, type Statement } from '../../src/read-store/clickhouse/connection.js';
@@ -52,10 +53,20 @@ describe('a rebuild beside the live tables', () => {
       isDead = false;
       /** Statements with the text fail, as for a user without the right. */
       refused: string | undefined;
+      /** Statements with the text take until nobody wants them any more. */
+      endless: string | undefined;
+      isHeld = false;
 
       override async run(what: string, statement: Statement, deadlineMs?: number): Promise<unknown> {
         if (this.isDead) return new Promise(() => undefined);
         if (this.refused !== undefined && statement.query.includes(this.refused)) throw new Error('not allowed');
+        if (this.endless !== undefined && statement.query.includes(this.endless)) {
+          const { signal } = statement;
+          assert.ok(signal);
+          this.isHeld = true;
+          await once(signal, 'abort');
+          throw new Error('given up');
+        }
         const at = this.dieAt;
         const isIt = at !== undefined && statement.query.includes(at.text) && --at.left === 0;
         if (isIt && !at.isDone) return this.#die();
@@ -73,7 +84,8 @@ describe('a rebuild beside the live tables', () => {
       const connection = new Connection({ endpoint, deadlineMs: 30_000 });
       context.after(() => connection.close());
       const tables: SecondTables = new ClickHouseSecondTables({ connection, definitions });
-      const second = { tables, store: openStore(context, engine, { endpoint, set: 'second' }) };
+      const secondStore = openStore(context, engine, { endpoint, set: 'second' });
+      const second = { tables, store: secondStore };
       const sink = new RebuildableSink({
         ...{ store, second, logger: silentLogger, delayMs: 10, maxBytes: MAX_BYTES, pollMs: POLL_MS },
       });
@@ -82,7 +94,7 @@ describe('a rebuild beside the live tables', () => {
         ...{ caughtUp: () => Promise.resolve(), isWrittenHere: () => true, open: () => Promise.resolve(false) },
         ...reach,
       });
-      return { sink, connection, tables };
+      return { sink, connection, tables, secondStore };
     };
     const names = async (): Promise<string[]> =>
       (
@@ -369,6 +381,231 @@ describe('a rebuild beside the live tables', () => {
     await sink.flush(one.tenantId, all(one));
     assert.deepEqual(await opened.rows(counted), [{ n: 210, strays: 0 }]);
   });
+
+  const STRAYS = "SELECT toUInt32(count()) AS n, toUInt32(countIf(aggregate_id = 'stray')) AS strays FROM events FINAL";
+  /** Begins a rebuild that fills, and is through no sooner than `goOn`. */
+  const begun = async ({ sink, tables }: ReturnType<Opened['process']>): Promise<{ goOn: () => void }> => {
+    const lagging = tables.lagging.bind(tables);
+    tables.lagging = () => Promise.reject(new Error('too busy'));
+    await sink.rebuild();
+    await until('some of it is there', () => (sink.rebuildStatus()?.position ?? 0) > 0);
+    assert.equal(sink.rebuildStatus()?.state, 'filling');
+    return { goOn: () => void (tables.lagging = lagging) };
+  };
+
+  it('is cancelled while it fills: the tables stay as they are, no start goes on with it, and the next one is through', async (context) => {
+    const opened = open(context);
+    const one = log(1500);
+    const former = opened.process();
+    const { sink, tables } = former;
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    const asking = analyst(opened, () => sink.rebuildStatus()?.state);
+    await begun(former);
+    await sink.cancelRebuild();
+    const { state, endedAt, position = 0, of = 0, failure } = sink.rebuildStatus() ?? {};
+    assert.equal(state, 'cancelled');
+    assert.ok(endedAt !== undefined && failure === undefined);
+    assert.ok(position > 0 && position <= of, `${position} of ${of}`);
+    assert.equal((await opened.names()).length, TABLES);
+    assert.equal(await tables.find(), undefined);
+    grow(one, 10);
+    await sink.flush(one.tenantId, all(one));
+    assert.deepEqual(await opened.rows(STRAYS), [{ n: 1511, strays: 1 }]);
+    const seen = await asking.end();
+    neverLess(seen);
+    assert.ok(seen.some((at) => at.state === 'filling') && seen.some((at) => at.state === 'cancelled'));
+    await assert.rejects(sink.cancelRebuild(), { code: 'NO_REBUILD' });
+    assert.equal(sink.rebuildStatus()?.state, 'cancelled');
+    await sink.close();
+
+    const next = opened.process();
+    context.after(() => next.sink.close());
+    await next.sink.ready();
+    assert.equal(next.sink.rebuildStatus(), undefined);
+    await assert.rejects(next.sink.cancelRebuild(), { code: 'NO_REBUILD' });
+    next.sink.attach(one);
+    await next.sink.rebuild();
+    await isThrough(next.sink);
+    await assert.rejects(next.sink.cancelRebuild(), { code: 'NO_REBUILD' });
+    await next.sink.flush(one.tenantId, all(one));
+    assert.deepEqual(await opened.rows(STRAYS), [{ n: 1510, strays: 0 }]);
+  });
+
+  it('that is asked for while one is cancelled is another one', async (context) => {
+    const opened = open(context);
+    const one = log(800);
+    const former = opened.process();
+    const { sink } = former;
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    const { goOn } = await begun(former);
+    const cancelled = sink.cancelRebuild();
+    const asked = sink.rebuild(one.tenantId);
+    goOn();
+    await Promise.all([cancelled, asked]);
+    await isThrough(sink);
+    assert.deepEqual(sink.rebuildStatus()?.tenantIds, [one.tenantId]);
+    await sink.flush(one.tenantId, all(one));
+    assert.deepEqual(await opened.rows(STRAYS), [{ n: 800, strays: 0 }]);
+    await until('the former tables are gone', async () => (await opened.names()).length === TABLES);
+  });
+
+  it('is cancelled in the middle of a long copy of what others have', async (context) => {
+    const opened = open(context);
+    const [one, other] = [log(100), log(100)];
+    const { sink, connection } = opened.process();
+    context.after(() => sink.close());
+    for (const each of [one, other]) {
+      sink.attach(each);
+      await sink.flush(each.tenantId, all(each));
+    }
+    connection.endless = 'SELECT';
+    await sink.rebuild(one.tenantId);
+    await until('it copies', () => connection.isHeld);
+    connection.endless = undefined;
+    await sink.cancelRebuild();
+    assert.equal(sink.rebuildStatus()?.failure, undefined);
+    assert.equal((await opened.names()).length, TABLES);
+    grow(other, 10);
+    await sink.flush(other.tenantId, all(other));
+  });
+
+  it('is cancelled while the live tables wait for it, which they then do no longer', async (context) => {
+    const opened = open(context);
+    const one = log(200);
+    const { sink, tables, secondStore } = opened.process();
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    const lagging = tables.lagging.bind(tables);
+    let isEven = false;
+    // Past the last look, just before the live tables are held, they get what the second set is not given.
+    tables.lagging = async () => {
+      const found = await lagging();
+      secondStore.insert = () => Promise.reject(new Error('too many parts'));
+      grow(one, 10);
+      await sink.flush(one.tenantId, all(one));
+      isEven = true;
+      return found;
+    };
+    await sink.rebuild();
+    await until('they are held', () => isEven);
+    grow(one, 10);
+    let isCancelled = false;
+    const cancelled = sink.cancelRebuild().then(() => (isCancelled = true));
+    await until('it is cancelled', () => isCancelled, 5_000);
+    await cancelled;
+    await sink.flush(one.tenantId, all(one), 5_000);
+    assert.equal((await opened.names()).length, TABLES);
+  });
+
+  it('is not cancelled while the tables are exchanged, and comes to its end', async (context) => {
+    const opened = open(context);
+    const one = log(200);
+    const { sink, connection } = opened.process();
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    connection.refused = 'EXCHANGE TABLES aggregate_states';
+    await sink.rebuild();
+    await until('it stands still', () => sink.rebuildStatus()?.failure === 'not allowed');
+    await assert.rejects(sink.cancelRebuild(), {
+      code: 'REBUILD_NOT_CANCELLABLE',
+      message: /wait until it is through/,
+    });
+    assert.equal(sink.rebuildStatus()?.state, 'swapping');
+    connection.refused = undefined;
+    await isThrough(sink);
+    await sink.flush(one.tenantId, all(one));
+    assert.deepEqual(await opened.rows(STRAYS), [{ n: 200, strays: 0 }]);
+  });
+
+  it('is cancelled where the first exchange is refused', async (context) => {
+    const opened = open(context);
+    const one = log(200);
+    const { sink, connection } = opened.process();
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await stray(opened, one.tenantId);
+    connection.refused = 'EXCHANGE';
+    await sink.rebuild();
+    await until('it stands still', () => sink.rebuildStatus()?.failure === 'not allowed');
+    await until('it waits to try again', () => sink.rebuildStatus()?.state === 'filling');
+    await sink.cancelRebuild();
+    assert.equal(sink.rebuildStatus()?.failure, undefined);
+    assert.equal((await opened.names()).length, TABLES);
+    assert.deepEqual(await opened.rows(STRAYS), [{ n: 201, strays: 1 }]);
+  });
+
+  it('is cancelled when the store is back, where it is away when that is asked', async (context) => {
+    const opened = open(context);
+    const one = log(1500);
+    const former = opened.process();
+    const { sink } = former;
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await begun(former);
+    opened.away(true);
+    await assert.rejects(sink.cancelRebuild(), { code: 'UNAVAILABLE' });
+    await until('it says so', () => sink.rebuildStatus()?.failure !== undefined);
+    opened.away(false);
+    await until('what it filled is gone', async () => (await opened.names()).length === TABLES);
+    await until('that is told', () => sink.rebuildStatus()?.failure === undefined);
+    assert.equal(sink.rebuildStatus()?.state, 'cancelled');
+  });
+
+  it('is not cancelled where rows are dropped and filled in their place', async (context) => {
+    const opened = open(context);
+    const one = log(20);
+    const sink = new RebuildableSink({
+      store: openStore(context, engine, { endpoint: opened.endpoint }),
+      logger: silentLogger,
+      delayMs: 10,
+    });
+    context.after(() => sink.close());
+    sink.attach(one);
+    await sink.flush(one.tenantId, all(one));
+    await sink.rebuild();
+    await assert.rejects(sink.cancelRebuild(), { code: 'REBUILD_NOT_CANCELLABLE', message: /in their place/ });
+    await sink.flush(one.tenantId, all(one));
+    assert.deepEqual(await opened.rows(STRAYS), [{ n: 20, strays: 0 }]);
+  });
+
+  for (const death of [
+    { left: 1, isDone: false, told: 'done', strays: 0 },
+    { left: 1, isDone: true, told: undefined, strays: 1 },
+    { left: 3, isDone: true, told: undefined, strays: 1 },
+  ] as const)
+    it(`leaves no half when the process is gone at DROP TABLE ${death.left} of a cancel, ${death.isDone ? 'done' : 'not done'}`, async (context) => {
+      const opened = open(context);
+      const one = log(800);
+      const former = opened.process();
+      former.sink.attach(one);
+      await former.sink.flush(one.tenantId, all(one));
+      await stray(opened, one.tenantId);
+      await begun(former);
+      former.connection.dieAt = { text: 'DROP TABLE', ...death };
+      void former.sink.cancelRebuild();
+      await until('it is gone', () => former.connection.isDead);
+      former.sink.detach(one.tenantId);
+      const next = opened.process();
+      context.after(() => next.sink.close());
+      next.sink.attach(one);
+      await next.sink.ready();
+      await until(
+        'it is through, or gone',
+        async () => next.sink.rebuildStatus()?.state === death.told && (await opened.names()).length === TABLES,
+      );
+      await next.sink.flush(one.tenantId, all(one));
+      assert.deepEqual(await opened.rows(STRAYS), [{ n: 800 + death.strays, strays: death.strays }]);
+    });
 
   /** `told`: what the next process says of it. Before the tables are there nobody was told that it began, past the last exchange it is through. */
   const DEATHS = [

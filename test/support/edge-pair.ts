@@ -373,6 +373,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     sqlAccounts: NO_SQL_ACCOUNTS,
     readStoreAccess: () => Promise.reject(new StatefoldError('UNAVAILABLE', 'there is none')),
     rebuildReadStore: () => Promise.resolve(),
+    cancelReadStoreRebuild: () => Promise.resolve(),
     probes: [],
     processes: NO_PROCESSES,
     metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),

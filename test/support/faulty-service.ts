@@ -29,6 +29,8 @@ export type CrashPoint =
   | 'in-read-store-copy' // of a rebuild: what others have is in the second set, which is not yet marked so
   | 'in-read-store-exchange' // of a rebuild: some tables are the new ones
   | 'before-read-store-drop' // of a rebuild: the former tables are of no use
+  | 'before-read-store-cancel' // of a rebuild: nobody wants it, and what it has filled is there
+  | 'after-read-store-cancel' // that is gone, and nobody was told
   | 'in-catch-up' // a turn of a reducer's catch-up is folded, not stored
   | 'in-build' // likewise of a projection's build
   | 'in-release' // a part of what a retry or a skip folds is folded, and not written
@@ -173,12 +175,15 @@ const faultyReadStore = (store: ReadStore, fuse: Fuse): ReadStore => ({
   close: () => store.close(),
 });
 
-const faultySecondTables = (tables: SecondTables, fuse: Fuse, isSwapped = { yes: false }): SecondTables => ({
+const faultySecondTables = (tables: SecondTables, fuse: Fuse, last = { done: '' }): SecondTables => ({
   find: () => tables.find(),
   make: (record) => tables.make(record),
-  mark: (record) => tables.mark(record),
-  copy: async (whose) => {
-    await tables.copy(whose);
+  mark: async (record) => {
+    await tables.mark(record);
+    last.done = record.phase;
+  },
+  copy: async (whose, signal) => {
+    await tables.copy(whose, signal);
     fuse.at('in-read-store-copy');
   },
   lagging: () => tables.lagging(),
@@ -186,13 +191,15 @@ const faultySecondTables = (tables: SecondTables, fuse: Fuse, isSwapped = { yes:
   exchange: async () => {
     const isOne = await tables.exchange();
     if (isOne) fuse.at('in-read-store-exchange');
-    isSwapped.yes = !isOne;
+    if (!isOne) last.done = 'exchange';
     return isOne;
   },
-  drop: () => {
+  drop: async () => {
     // At a start there is nothing to drop, or what another process left.
-    if (isSwapped.yes) fuse.at('before-read-store-drop');
-    return tables.drop();
+    if (last.done === 'exchange') fuse.at('before-read-store-drop');
+    if (last.done === 'filling') fuse.at('before-read-store-cancel');
+    await tables.drop();
+    if (last.done === 'filling') fuse.at('after-read-store-cancel');
   },
 });
 

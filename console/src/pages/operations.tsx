@@ -107,7 +107,7 @@ function Shown({ activity, onChanged }: { readonly activity: Activity; readonly 
       )}
       <ServedTenants activity={activity} />
       <Moves {...activity} />
-      <ReadStore key={activity.url} activity={activity} onBegun={onChanged} />
+      <ReadStore key={activity.url} activity={activity} onChanged={onChanged} />
       <div class="charts">
         <Holds holds={activity.holds} />
         <Memory {...activity} />

@@ -11,13 +11,14 @@ type Activity = Operations['getProcessActivity']['answer'];
 
 /** How the rows for SQL do at a process, how far a rebuild of them is, and a way to have those of all tenants written anew. */
 export function ReadStore({
-  activity: { checks, figures, readStoreRebuild },
-  onBegun,
+  activity: { url, checks, figures, readStoreRebuild },
+  onChanged,
 }: {
-  readonly activity: Pick<Activity, 'checks' | 'figures' | 'readStoreRebuild'>;
-  readonly onBegun: () => void;
+  readonly activity: Pick<Activity, 'url' | 'checks' | 'figures' | 'readStoreRebuild'>;
+  readonly onChanged: () => void;
 }): JSX.Element {
-  const [isAsking, setAsking] = useState(false);
+  const { client } = useSession();
+  const [asked, setAsked] = useState<'rebuild' | 'cancel'>();
   const [begunAt, setBegunAt] = useState<string>();
   if (!('readStore' in checks))
     return (
@@ -35,27 +36,51 @@ export function ReadStore({
       <p class="marks">
         <State of={checks['readStore']} />
         <span>{freshness(figures['read_store_behind_tenants'] ?? 0)}</span>
-        <button type="button" onClick={() => setAsking(true)}>
+        <button type="button" onClick={() => setAsked('rebuild')}>
           Rebuild
         </button>
+        {readStoreRebuild !== undefined && CANCELLABLE.has(readStoreRebuild.state) && (
+          <button type="button" onClick={() => setAsked('cancel')}>
+            Cancel the rebuild
+          </button>
+        )}
       </p>
       {readStoreRebuild === undefined ? (
         begunAt !== undefined && <Rebuilding since={begunAt} />
       ) : (
         <RebuildStatus of={readStoreRebuild} />
       )}
-      {isAsking && (
+      {asked === 'rebuild' && (
         <RebuildRows
-          onClose={() => setAsking(false)}
+          onClose={() => setAsked(undefined)}
           onBegun={() => {
             setBegunAt(new Date().toISOString());
-            onBegun();
+            onChanged();
           }}
         />
+      )}
+      {asked === 'cancel' && (
+        <Confirm
+          title="Cancel the rebuild?"
+          deed="Cancel the rebuild"
+          onClose={() => setAsked(undefined)}
+          run={async () => {
+            await client.request('cancelReadStoreRebuild', { query: { url }, timeoutMs: LONG_MS });
+            onChanged();
+          }}
+        >
+          <p>
+            What it has filled is dropped, and SQL goes on to find the rows of before. To have them written anew after
+            all, begin again.
+          </p>
+        </Confirm>
       )}
     </section>
   );
 }
+
+/** Once the tables are exchanged it comes to its end. */
+const CANCELLABLE: ReadonlySet<string> = new Set(['preparing', 'filling']);
 
 function State({ of: check }: { readonly of: Activity['checks'][string] | undefined }): JSX.Element {
   if (check === 'up') return <Badge kind="good">takes rows</Badge>;
@@ -68,7 +93,7 @@ const freshness = (behind: number): string =>
     ? 'It has all rows of the tenants that are active here.'
     : `Rows of ${plural(behind, 'active tenant')} are still to come.`;
 
-/** How far the rebuild is that is under way, or when the last one was through. */
+/** How far the rebuild is that is under way, or how the last one ended. */
 function RebuildStatus({ of: rebuild }: { readonly of: NonNullable<Activity['readStoreRebuild']> }): JSX.Element {
   const { state, since, endedAt, tenantIds, position, of, failure } = rebuild;
   const whose = tenantIds === undefined ? 'all rows' : `the rows of ${tenantIds.join(', ')}`;
@@ -76,6 +101,13 @@ function RebuildStatus({ of: rebuild }: { readonly of: NonNullable<Activity['rea
     return (
       <p role="status">
         The rebuild of {whose} from <Time at={since} /> was through at <Time at={endedAt ?? since} />.
+      </p>
+    );
+  if (state === 'cancelled')
+    return (
+      <p role="status">
+        The rebuild of {whose} from <Time at={since} /> was cancelled at <Time at={endedAt ?? since} />. SQL finds the
+        rows of before.
       </p>
     );
   return (

@@ -97,6 +97,7 @@ export type Problem = {
     | 'METHOD_NOT_ALLOWED'
     | 'NO_BUILD'
     | 'NO_EARLIER_REVISION'
+    | 'NO_REBUILD'
     | 'NO_REDUCER_BOUND'
     | 'NOT_CAUGHT_UP'
     | 'NOT_FAULTED'
@@ -106,6 +107,7 @@ export type Problem = {
     | 'QUOTA_EXCEEDED'
     | 'RATE_LIMITED'
     | 'READ_STORE_DISABLED'
+    | 'REBUILD_NOT_CANCELLABLE'
     | 'REDUCER_BOUND'
     | 'REDUCER_CLASS_AMBIGUOUS'
     | 'REDUCER_CLASS_NOT_FOUND'
@@ -138,6 +140,119 @@ export type Problem = {
     readonly [member: string]: 'up' | 'down';
   };
   readonly [member: string]: unknown;
+};
+
+export type Process = {
+  /** Where the other processes reach it. */
+  readonly url: string;
+  /** It is the one that answers. */
+  readonly self?: true;
+  /** Slots whose tenants it serves. */
+  readonly owned: number;
+  /** Slots of which it keeps standbys. */
+  readonly standbys: number;
+  /** Slots whose webhooks and streams it sends. */
+  readonly notified: number;
+};
+
+export type ProcessSample = {
+  /** When the time that is counted ended. */
+  readonly at: string;
+  readonly seconds: number;
+  readonly requests: number;
+  /** Requests that were answered 5xx. */
+  readonly failures: number;
+  readonly appends: number;
+  readonly events: number;
+  /** Events that reducers folded. */
+  readonly folded: number;
+  /** Changes of state that projections made. */
+  readonly changes: number;
+  readonly appendP50Ms?: number;
+  readonly appendP99Ms?: number;
+  readonly lagCommits: number;
+  readonly residentBytes: number;
+  readonly longestHoldMs: number;
+  /** The ten that took most; the others are in the sums. */
+  readonly tenants: readonly {
+    readonly tenantId: string;
+    readonly events: number;
+    readonly folded: number;
+    readonly changes: number;
+  }[];
+};
+
+export type ReadStoreRebuild = {
+  /** Until it is done, and for good where it is cancelled, the rows of before are served, and what is new comes to them. */
+  readonly state: 'preparing' | 'filling' | 'swapping' | 'done' | 'cancelled';
+  /** ISO 8601, UTC, with milliseconds */
+  readonly since: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly endedAt?: string;
+  /** Whose rows are written anew; absent: everyone's. */
+  readonly tenantIds?: readonly string[];
+  /** Positions of the log that it has, of the tenants that are active. */
+  readonly position: number;
+  /** Positions that the rows of before have. */
+  readonly of: number;
+  /** Why it stands still, where it does; it tries again. */
+  readonly failure?: string;
+};
+
+export type ProcessActivity = {
+  readonly url: string;
+  readonly version: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly startedAt: string;
+  readonly roles: readonly string[];
+  /** Of the last hour, each of 15 s, ascending by time. */
+  readonly samples: readonly ProcessSample[];
+  /** Tenants, and partitions of them, that came to this process or left it: the latest 500, ascending by time. */
+  readonly moves: readonly {
+    /** ISO 8601, UTC, with milliseconds */
+    readonly at: string;
+    readonly tenantId: string;
+    readonly partition: number;
+    /** promoted: it was a standby here; closed: idle, or another process has it. */
+    readonly what: 'restored' | 'promoted' | 'closed';
+    readonly tookMs?: number;
+  }[];
+  /** Tenants with aggregates or keys of projections that stand at an event here, or with code that is halted; the 50 that have most. */
+  readonly faulted: readonly {
+    readonly tenantId: string;
+    readonly aggregates: number;
+    readonly keys: number;
+    readonly artefacts: number;
+  }[];
+  /** Of the tenants that are named here, by id. */
+  readonly tenantNames: {
+    readonly [member: string]: string;
+  };
+  /** The longest that each kind of work held the event loop in the last one to two minutes, and how often it held it for over 50 ms. */
+  readonly holds: readonly {
+    readonly work: string;
+    readonly longestMs: number;
+    readonly long: number;
+  }[];
+  /** As `/metrics` has them, without the prefix. */
+  readonly figures: {
+    readonly [member: string]: number;
+  };
+  /** The rebuild of the read store that is under way, or the last one since the start. */
+  readonly readStoreRebuild?: ReadStoreRebuild;
+  readonly memory: {
+    /** What may be held of work under way for all tenants together. */
+    readonly limitBytes: number;
+    readonly tenantLimitBytes: number;
+    /** By kind of work. */
+    readonly held: {
+      readonly [member: string]: number;
+    };
+  };
+  /** As `/health/ready` has them. */
+  readonly checks: {
+    readonly [member: string]: 'up' | 'degraded' | 'down';
+  };
 };
 
 export type Usage = {
@@ -645,6 +760,7 @@ export type BulkRefused = {
     | 'METHOD_NOT_ALLOWED'
     | 'NO_BUILD'
     | 'NO_EARLIER_REVISION'
+    | 'NO_REBUILD'
     | 'NO_REDUCER_BOUND'
     | 'NOT_CAUGHT_UP'
     | 'NOT_FAULTED'
@@ -654,6 +770,7 @@ export type BulkRefused = {
     | 'QUOTA_EXCEEDED'
     | 'RATE_LIMITED'
     | 'READ_STORE_DISABLED'
+    | 'REBUILD_NOT_CANCELLABLE'
     | 'REDUCER_BOUND'
     | 'REDUCER_CLASS_AMBIGUOUS'
     | 'REDUCER_CLASS_NOT_FOUND'
@@ -772,119 +889,6 @@ export type Notification = {
   readonly eventId: string;
   /** Absent for a live event; snapshot: a state that a stream with snapshot=true tells first. */
   readonly cause?: 'build' | 'redeploy' | 'rollback' | 'rebuild' | 'revive' | 'retry' | 'skip' | 'snapshot';
-};
-
-export type Process = {
-  /** Where the other processes reach it. */
-  readonly url: string;
-  /** It is the one that answers. */
-  readonly self?: true;
-  /** Slots whose tenants it serves. */
-  readonly owned: number;
-  /** Slots of which it keeps standbys. */
-  readonly standbys: number;
-  /** Slots whose webhooks and streams it sends. */
-  readonly notified: number;
-};
-
-export type ProcessSample = {
-  /** When the time that is counted ended. */
-  readonly at: string;
-  readonly seconds: number;
-  readonly requests: number;
-  /** Requests that were answered 5xx. */
-  readonly failures: number;
-  readonly appends: number;
-  readonly events: number;
-  /** Events that reducers folded. */
-  readonly folded: number;
-  /** Changes of state that projections made. */
-  readonly changes: number;
-  readonly appendP50Ms?: number;
-  readonly appendP99Ms?: number;
-  readonly lagCommits: number;
-  readonly residentBytes: number;
-  readonly longestHoldMs: number;
-  /** The ten that took most; the others are in the sums. */
-  readonly tenants: readonly {
-    readonly tenantId: string;
-    readonly events: number;
-    readonly folded: number;
-    readonly changes: number;
-  }[];
-};
-
-export type ReadStoreRebuild = {
-  /** Until it is done, the rows of before are served, and what is new comes to them. */
-  readonly state: 'preparing' | 'filling' | 'swapping' | 'done';
-  /** ISO 8601, UTC, with milliseconds */
-  readonly since: string;
-  /** ISO 8601, UTC, with milliseconds */
-  readonly endedAt?: string;
-  /** Whose rows are written anew; absent: everyone's. */
-  readonly tenantIds?: readonly string[];
-  /** Positions of the log that it has, of the tenants that are active. */
-  readonly position: number;
-  /** Positions that the rows of before have. */
-  readonly of: number;
-  /** Why it stands still, where it does; it tries again. */
-  readonly failure?: string;
-};
-
-export type ProcessActivity = {
-  readonly url: string;
-  readonly version: string;
-  /** ISO 8601, UTC, with milliseconds */
-  readonly startedAt: string;
-  readonly roles: readonly string[];
-  /** Of the last hour, each of 15 s, ascending by time. */
-  readonly samples: readonly ProcessSample[];
-  /** Tenants, and partitions of them, that came to this process or left it: the latest 500, ascending by time. */
-  readonly moves: readonly {
-    /** ISO 8601, UTC, with milliseconds */
-    readonly at: string;
-    readonly tenantId: string;
-    readonly partition: number;
-    /** promoted: it was a standby here; closed: idle, or another process has it. */
-    readonly what: 'restored' | 'promoted' | 'closed';
-    readonly tookMs?: number;
-  }[];
-  /** Tenants with aggregates or keys of projections that stand at an event here, or with code that is halted; the 50 that have most. */
-  readonly faulted: readonly {
-    readonly tenantId: string;
-    readonly aggregates: number;
-    readonly keys: number;
-    readonly artefacts: number;
-  }[];
-  /** Of the tenants that are named here, by id. */
-  readonly tenantNames: {
-    readonly [member: string]: string;
-  };
-  /** The longest that each kind of work held the event loop in the last one to two minutes, and how often it held it for over 50 ms. */
-  readonly holds: readonly {
-    readonly work: string;
-    readonly longestMs: number;
-    readonly long: number;
-  }[];
-  /** As `/metrics` has them, without the prefix. */
-  readonly figures: {
-    readonly [member: string]: number;
-  };
-  /** The rebuild of the read store that is under way, or the last one since the start. */
-  readonly readStoreRebuild?: ReadStoreRebuild;
-  readonly memory: {
-    /** What may be held of work under way for all tenants together. */
-    readonly limitBytes: number;
-    readonly tenantLimitBytes: number;
-    /** By kind of work. */
-    readonly held: {
-      readonly [member: string]: number;
-    };
-  };
-  /** As `/health/ready` has them. */
-  readonly checks: {
-    readonly [member: string]: 'up' | 'degraded' | 'down';
-  };
 };
 
 export type Projection = {
@@ -2710,6 +2714,16 @@ export interface Operations {
       readonly status: 'rebuilding';
     };
   };
+  /** Call off the rebuild of the read store: its tables stay as they are. */
+  readonly cancelReadStoreRebuild: {
+    readonly path: undefined;
+    readonly query: {
+      /** One of GET /admin/processes, whose rebuild it is; unless given, of all of them. */
+      readonly url?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: undefined;
+  };
   /** What the tenant has, and what it may have. */
   readonly getUsage: {
     readonly path: undefined;
@@ -2895,6 +2909,7 @@ export const OPERATIONS = {
   revokeKey: { method: 'DELETE', path: '/admin/tenants/{id}/keys/{keyId}', key: 'admin' },
   getReadStoreAccess: { method: 'GET', path: '/admin/read-store', key: 'admin' },
   rebuildReadStore: { method: 'POST', path: '/admin/read-store/rebuild', key: 'admin' },
+  cancelReadStoreRebuild: { method: 'DELETE', path: '/admin/read-store/rebuild', key: 'admin' },
   getUsage: { method: 'GET', path: '/usage', key: 'tenant' },
   getTenantUsage: { method: 'GET', path: '/admin/tenants/{id}/usage', key: 'admin' },
   listProcesses: { method: 'GET', path: '/admin/processes', key: 'admin' },

@@ -33,7 +33,7 @@ export class PeerClient {
   }
 
   /** `target`: path and query. @throws when the process can't be reached, or has not answered within `timeoutMs` */
-  async ask(method: 'GET' | 'POST', url: string, target: string, timeoutMs: number): Promise<PeerAnswer> {
+  async ask(method: 'GET' | 'POST' | 'DELETE', url: string, target: string, timeoutMs: number): Promise<PeerAnswer> {
     const { request, dispatcher } = await (this.#client ??= this.#load());
     const headers = ['X-Admin-Key', this.#adminKey];
     // Without it a process that takes no requests of clients refuses it.

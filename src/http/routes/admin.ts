@@ -7,7 +7,7 @@ import { StatefoldError } from '../../core/errors.js';
 import { json, ndjson, optionalJson } from '../bodies.js';
 import { requireNdjson } from '../body.js';
 import { CLOUD_EVENTS } from '../sse/event-streams.js';
-import { anyText, paging } from '../parameters.js';
+import { anyText, described, paging } from '../parameters.js';
 import { keyRecord, page, tenantRecord } from '../records.js';
 import {
   aggregateId,
@@ -22,6 +22,7 @@ import {
   version,
 } from '../schema.js';
 import { route } from './dependencies.js';
+import { processAt } from './processes.js';
 import { perQuota } from './usage.js';
 
 // Tenants, keys and the read store, for whoever holds the admin key.
@@ -322,6 +323,24 @@ const rebuildReadStore = route({
   },
 });
 
+const cancelReadStoreRebuild = route({
+  ...common,
+  method: 'DELETE',
+  path: '/admin/read-store/rebuild',
+  operationId: 'cancelReadStoreRebuild',
+  summary: 'Call off the rebuild of the read store: its tables stay as they are',
+  query: { url: described(anyText, 'One of GET /admin/processes, whose rebuild it is; unless given, of all of them.') },
+  // A misspelt name would call off all.
+  strictQuery: true,
+  answers: { 204: null },
+  errors: ['NOT_FOUND', 'NO_REBUILD', 'REBUILD_NOT_CANCELLABLE', 'READ_STORE_DISABLED'],
+  serve: async ({ processes, cancelReadStoreRebuild }, call) => {
+    const { url } = call.query();
+    await cancelReadStoreRebuild(url === undefined ? processes.list() : [processAt(processes, url)]);
+    call.done();
+  },
+});
+
 export const ADMIN = [
   listTenants,
   createTenantRoute,
@@ -334,4 +353,5 @@ export const ADMIN = [
   revokeKeyRoute,
   getReadStoreAccess,
   rebuildReadStore,
+  cancelReadStoreRebuild,
 ];

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { StatefoldError } from '../../core/errors.js';
 import { anyText, described } from '../parameters.js';
+import type { KnownProcess, Processes } from '../processes.js';
 import { checked } from '../probes.js';
 import { component, integer, text, timestamp } from '../schema.js';
 import { route } from './dependencies.js';
@@ -46,8 +47,10 @@ export const ReadStoreRebuild = component(
   'ReadStoreRebuild',
   z.strictObject({
     state: z
-      .enum(['preparing', 'filling', 'swapping', 'done'])
-      .describe('Until it is done, the rows of before are served, and what is new comes to them.'),
+      .enum(['preparing', 'filling', 'swapping', 'done', 'cancelled'])
+      .describe(
+        'Until it is done, and for good where it is cancelled, the rows of before are served, and what is new comes to them.',
+      ),
     since: timestamp,
     endedAt: timestamp.optional(),
     tenantIds: z.array(text).describe("Whose rows are written anew; absent: everyone's.").optional(),
@@ -105,6 +108,13 @@ export const ProcessActivity = component(
 );
 export type ProcessActivity = z.infer<typeof ProcessActivity>;
 
+/** The process at a URL; unless that is given, this one. @throws StatefoldError NOT_FOUND */
+export function processAt(processes: Pick<Processes, 'list'>, url: string | undefined): KnownProcess {
+  const known = processes.list().find((one) => (url === undefined ? one.self === true : one.url === url));
+  if (known !== undefined) return known;
+  throw new StatefoldError('NOT_FOUND', `no process of the service is at '${url}'; GET /admin/processes lists them`);
+}
+
 const common = { tag: 'Admin', method: 'GET', servedBy: 'any', credentials: 'admin' } as const;
 
 const listProcesses = route({
@@ -125,13 +135,7 @@ const getProcessActivity = route({
   answers: { 200: ProcessActivity },
   errors: ['NOT_FOUND'],
   serve: async ({ processes, probes }, call) => {
-    const { url } = call.query();
-    const known = processes.list().find((one) => (url === undefined ? one.self === true : one.url === url));
-    if (known === undefined)
-      throw new StatefoldError(
-        'NOT_FOUND',
-        `no process of the service is at '${url}'; GET /admin/processes lists them`,
-      );
+    const known = processAt(processes, call.query().url);
     if (known.self) call.answer(200, { ...processes.activity(), checks: await checked(probes) });
     else call.answer(200, await processes.activityOf(known.url));
   },

@@ -80,7 +80,10 @@ export class ClickHouseSecondTables implements SecondTables {
     );
   }
 
-  async copy(whose: { readonly of: readonly string[] } | { readonly butOf: readonly string[] }): Promise<void> {
+  async copy(
+    whose: { readonly of: readonly string[] } | { readonly butOf: readonly string[] },
+    signal?: AbortSignal,
+  ): Promise<void> {
     const { connection, definitions } = this.#options;
     const [are, tenants] = 'of' in whose ? ['IN', whose.of] : ['NOT IN', whose.butOf];
     const where = `tenant ${are} {tenants:Array(String)}`;
@@ -90,7 +93,7 @@ export class ClickHouseSecondTables implements SecondTables {
       const settings = { lightweight_deletes_sync: '2' };
       await connection.run(
         `could not drop rows of ${nameIn('second', table)}`,
-        { query, parameters, settings },
+        { query, parameters, settings, signal },
         COPY_MS,
       );
     }
@@ -98,7 +101,7 @@ export class ClickHouseSecondTables implements SecondTables {
     for (const table of SWAP_ORDER) {
       const columns = definitions.columnNames(table).join(', ');
       const query = `INSERT INTO ${nameIn('second', table)} (${columns}) SELECT ${columns} FROM ${table} WHERE ${where} SETTINGS max_threads = 1, max_insert_threads = 1`;
-      await connection.run(`could not copy rows of ${table}`, { query, parameters }, COPY_MS);
+      await connection.run(`could not copy rows of ${table}`, { query, parameters, signal }, COPY_MS);
     }
   }
 

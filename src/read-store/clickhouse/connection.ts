@@ -16,6 +16,8 @@ export interface Statement {
   readonly query: string;
   readonly parameters?: Readonly<Record<string, unknown>>;
   readonly settings?: Readonly<Record<string, string>>;
+  /** Says when nobody waits for it any more; the engine may do it yet. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** `workload`: in the embedded engine, the places kept for the service. */
@@ -64,16 +66,19 @@ export class ClickHouseConnection {
   }
 
   /** One statement without an answer. */
-  run(what: string, { query, parameters, settings }: Statement, deadlineMs?: number): Promise<unknown> {
+  run(what: string, statement: Statement, deadlineMs?: number): Promise<unknown> {
+    const { query, parameters, settings, signal: unwanted } = statement;
     return this.call(
       what,
-      (signal, client) =>
-        client.command({
+      (signal, client) => {
+        unwanted?.throwIfAborted();
+        return client.command({
           query,
           clickhouse_settings: { ...WORKLOAD, ...settings },
-          abort_signal: signal,
+          abort_signal: unwanted === undefined ? signal : AbortSignal.any([signal, unwanted]),
           ...(parameters && { query_params: { ...parameters } }),
-        }),
+        });
+      },
       deadlineMs,
     );
   }
