@@ -57,20 +57,20 @@ class Fuse {
     this.#left = Number(n ?? 1);
   }
 
-  /** Dies when the point has been reached often enough. */
-  at(point: CrashPoint): void {
-    if (this.#reached(point)) die();
+  /** Dies when the point has been reached often enough; `isThere` is asked where the fuse is of that point, since it may take long. */
+  at(point: CrashPoint, isThere?: () => boolean): void {
+    if (this.#reached(point, isThere)) die();
   }
 
   /** The same, when what follows on this turn is done. */
-  soonAt(point: CrashPoint): void {
-    if (!this.#reached(point)) return;
+  soonAt(point: CrashPoint, isThere?: () => boolean): void {
+    if (!this.#reached(point, isThere)) return;
     const wait = (turns: number): unknown => setImmediate(() => (turns === 0 ? die() : wait(turns - 1)));
     wait(TURNS);
   }
 
-  #reached(point: CrashPoint): boolean {
-    return point === this.#point && --this.#left === 0;
+  #reached(point: CrashPoint, isThere = () => true): boolean {
+    return point === this.#point && isThere() && --this.#left === 0;
   }
 }
 
@@ -108,12 +108,10 @@ function faultyLog(log: Log, fuse: Fuse): Log {
       }
       if (pushed) {
         fuse.at('after-changes-write');
-        if (isPart(records)) {
-          fuse.at('between-parts');
-          fuse.soonAt('told-between-parts');
-        }
-        if (isOf(records, 'build', 'rollback', 'rebuild')) fuse.soonAt('in-swap');
-        if (isOf(records, 'retry', 'skip')) fuse.at('after-release-write');
+        fuse.at('between-parts', () => isPart(records));
+        fuse.soonAt('told-between-parts', () => isPart(records));
+        fuse.soonAt('in-swap', () => isOf(records, 'build', 'rollback', 'rebuild'));
+        fuse.at('after-release-write', () => isOf(records, 'retry', 'skip'));
         fuse.soonAt('between-log-and-store');
       }
       return result;
