@@ -82,9 +82,12 @@ export class StandbyProjections implements SteppedWork {
     const from = cursor.stored;
     if (from >= this.#recordedTo()) return false;
     const { items, end: next } = await inputs.read(from, { bytes: FOLD_READ_BYTES });
+    const settled = this.#recordedTo();
     for (const input of withRecorded(items, from, next, changes)) {
       if (this.#steps.closed) return false;
       const offset = inputOffset(input);
+      // Of what came meanwhile some may be of inputs before this one that are gone.
+      if (offset >= settled && this.#recordedTo() > settled) return true;
       if (!this.#isRecorded(input)) {
         cursor.moveTo(offset);
         return false;
@@ -101,8 +104,8 @@ export class StandbyProjections implements SteppedWork {
       cursor.moveTo(offset + 1);
     }
     if (this.#steps.closed) return false;
-    // Asked again: what was read may have been overtaken by the first projection meanwhile.
-    cursor.moveTo(Math.max(cursor.stored, Math.min(next, this.#recordedTo())));
+    // Asked again: what was read may have been overtaken by the first projection meanwhile; and no further than it was read for.
+    cursor.moveTo(Math.max(cursor.stored, Math.min(next, settled, this.#recordedTo())));
     return cursor.stored > from;
   }
 

@@ -472,3 +472,18 @@ const FOLDED_WITHOUT = 7_010_044;
 it('of a swap that was told what it told holds', async () => {
   assert.deepEqual((await simulate(untrimmed(FOLDED_WITHOUT))).problems, []);
 });
+
+/** A checkpoint falls between the two. Of the first 2,000 worlds of erasures without retention none shows it. */
+const CHECKPOINT_BETWEEN = 2079;
+
+anyMutant(
+  'a release whose row is in the store on another turn than its input is passed',
+  async () => (await simulate(erasingPlanOf(CHECKPOINT_BETWEEN))).problems.length,
+  KeyReleases.prototype,
+  'apply',
+  (apply) =>
+    async function (this: KeyReleases, release, offset, units, pass) {
+      await apply.call(this, release, offset, units, () => undefined);
+      pass();
+    },
+);

@@ -596,7 +596,9 @@ export class World {
         if (live === undefined) continue;
         const end = projections.position();
         const told = new Map<string, string>();
-        const { changes } = truthOf(this.log);
+        const truth = truthOf(this.log);
+        if (this.#isForgotten(truth, projectionId)) continue;
+        const { changes } = truth;
         for (const { value } of changes)
           if (value.projectionId === projectionId && value.inputOffset < end)
             told.set(value.key, rowText(value.state, value.fault !== null));
@@ -626,6 +628,16 @@ export class World {
           );
       }
     }
+  }
+
+  /** Retention took what was told of events that are erased: a process whose store is of before has neither. */
+  #isForgotten({ changes, commits, erased }: Truth, projectionId: string): boolean {
+    if (erased.size === 0) return false;
+    const start = this.log.start(CHANGES);
+    const gone = new Set(commits.filter(({ value }) => erased.has(value.aggregateId)).map((commit) => commit.offset));
+    return changes.some(
+      ({ sequence, value }) => sequence < start && value.projectionId === projectionId && gone.has(value.inputOffset),
+    );
   }
 
   /** Whoever asks does not wait: what came of it is in the log, or not. */
