@@ -181,6 +181,11 @@ export class ManyKeysWorld {
   /** All that was told so far is past its days. */
   async expire(): Promise<void> {
     this.now = () => Date.now() + 2 * HOUR_MS;
+    await this.clean();
+  }
+
+  /** What is past its days goes. */
+  async clean(): Promise<void> {
     if (this.#own === undefined) throw new Error('a log that was given keeps its own time');
     await this.#own.clean();
   }
