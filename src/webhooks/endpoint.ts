@@ -392,12 +392,12 @@ export class Endpoint<T> implements EndpointIdentity {
     const permits = this.#failing ? this.context.probationPermits : this.context.permits;
     this.#active++;
     let started = false;
-    const withdraw = permits.acquire(this.tenantId, () => {
+    const withdraw = permits.acquire(this.tenantId, this.endpointId, (permit) => {
       started = true;
       this.#queued.delete(message);
       const run = this.#deliver(lane, message).finally(() => {
         this.#running.delete(run);
-        permits.release(this.tenantId);
+        permits.release(permit);
         this.#active--;
         this.#pump();
         this.#resume();

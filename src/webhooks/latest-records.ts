@@ -83,6 +83,11 @@ export class LatestRecords {
       this.#cancel ??= this.#timers.after(this.#options.gatherMs, () => void this.#flush());
   }
 
+  /** What is kept of the key is not in the log yet, and not on its way there. */
+  isTouched(key: string): boolean {
+    return this.#dirty.has(key);
+  }
+
   /** Writes what is to be written at once. @throws StatefoldError UNAVAILABLE where it could not be; it is tried again */
   async flush(): Promise<void> {
     while (this.#writing !== undefined) await this.#writing;

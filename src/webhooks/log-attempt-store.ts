@@ -66,7 +66,8 @@ export class LogAttemptStore implements AttemptStore {
       },
       written: (key, value, offset) => {
         place(key, value, offset);
-        if (released.delete(key)) held.delete(key);
+        // What was released while it was written is written once more, as it is then.
+        if (released.has(key) && !records.isTouched(key) && released.delete(key)) held.delete(key);
       },
     });
     return new LogAttemptStore(held, offsets, released, records, clock);

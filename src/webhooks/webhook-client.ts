@@ -56,7 +56,9 @@ export class WebhookClient {
       ({ Agent }) =>
         (this.#agent = new Agent({
           connect: { lookup: guardedLookup(this.options), timeout: timeoutMs },
-          connections: 8,
+          // As many as there are attempts, whose number is limited: of those that wait for a connection to a host that many endpoints share,
+          // one would wait for other tenants', and its time would be over before it was sent.
+          connections: null,
           pipelining: 1,
           // An attempt has a deadline for all of it.
           headersTimeout: 0,

@@ -68,9 +68,13 @@ export interface WebhookDelivererOptions {
 }
 
 export interface WebhookLimits extends EndpointLimits {
-  /** Requests at once to endpoints that answer, of all tenants and of one. */
+  /** Requests at once to endpoints that answer, of all tenants and of one, while they are fresh. */
   readonly concurrencyOfAll: number;
   readonly concurrencyOfTenant: number;
+  /** Requests count as slow after so long, and there may be so many of them besides. */
+  readonly slowAfterMs: number;
+  readonly slowOfAll: number;
+  readonly slowOfTenant: number;
   /** Requests at once to endpoints that fail, of all tenants and of one. */
   readonly probesOfAll: number;
   readonly probesOfTenant: number;
@@ -104,6 +108,9 @@ const DEFAULT_LIMITS: WebhookLimits = {
   lastPauseMs: 60_000,
   concurrencyOfAll: 64,
   concurrencyOfTenant: 16,
+  slowAfterMs: 250,
+  slowOfAll: 512,
+  slowOfTenant: 32,
   probesOfAll: 32,
   probesOfTenant: 4,
 };
@@ -146,17 +153,25 @@ export class WebhookDeliverer {
     this.#keys = new LRUCache({ ...opened, memoMethod: (sealed) => signingKeyOf(unseal(sealed)) });
     this.#ownHeaders = new LRUCache({ ...opened, memoMethod: (sealed) => ownHeadersOf({ unseal }, { sealed }) });
     const limits = { ...DEFAULT_LIMITS, ...options.limits };
+    const timers = options.timers ?? systemTimers;
     this.#context = {
       hub,
       store,
       logger,
-      timers: options.timers ?? systemTimers,
+      timers,
       random: options.random ?? Math.random,
       wallClock: () => clock.now(),
       limits,
       budget: options.budget ?? UNBOUNDED,
-      permits: new FairPermits(limits.concurrencyOfAll, limits.concurrencyOfTenant),
-      probationPermits: new FairPermits(limits.probesOfAll, limits.probesOfTenant),
+      permits: new FairPermits(
+        {
+          total: limits.concurrencyOfAll,
+          perOwner: limits.concurrencyOfTenant,
+          long: { afterMs: limits.slowAfterMs, total: limits.slowOfAll, perOwner: limits.slowOfTenant },
+        },
+        timers,
+      ),
+      probationPermits: new FairPermits({ total: limits.probesOfAll, perOwner: limits.probesOfTenant }, timers),
       open: async (tenantId) => {
         const tenant = await notified.open(tenantId);
         // When its feeds are here: who notified before has mostly saved its last. What it saves later only makes deliveries repeat.
@@ -234,7 +249,9 @@ export class WebhookDeliverer {
   /** Sends one message now, whatever the state of the endpoint, and its order and its pace; never rejects. */
   async sendNow(endpoint: EndpointWithUrl, message: Omit<Message, 'position'>): Promise<SentNow> {
     const outcome = await this.#send(endpoint, message, new AbortController().signal);
-    this.#record(endpoint, message, undefined, 1, outcome);
+    // It may be gone meanwhile, with its attempts.
+    if (endpointOf(this.options.catalog, endpoint.endpointId) !== undefined)
+      this.#record(endpoint, message, undefined, 1, outcome);
     return outcome;
   }
 

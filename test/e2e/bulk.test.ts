@@ -155,6 +155,32 @@ test('appends line by line', async (t) => {
     );
   });
 
+  await t.test('lines keep their order also where a record that they share is refused for another one', async () => {
+    await api.request('PUT', '/event-types/Strict', { body: { schema: { type: 'object', required: ['y'] } } });
+    const unfit = { ...noted('unfit-1'), eventType: 'Strict' };
+    for (const [id, behind] of [
+      ['kept-1', { idempotencyKey: 'kept-1' }],
+      ['kept-2', { expectedVersion: 1 }],
+      ['kept-3', { aggregateType: 'kept' }],
+    ] as const) {
+      const lines = await send([noted(id, 1), unfit, { ...noted(id, 2), ...behind }]);
+      assert.deepEqual(
+        lines.map(({ status, version }) => [status, version]),
+        [
+          [201, 1],
+          [422, undefined],
+          [201, 2],
+        ],
+        id,
+      );
+      const { events } = await api.read<Listed>(`/events/${id}`);
+      assert.deepEqual(
+        events.map(({ data }) => (data as { n: number }).n),
+        [1, 2],
+      );
+    }
+  });
+
   await t.test('what fails its check lets nothing behind it pass', async () => {
     // The second expects what the third would make true.
     const lines = await send([

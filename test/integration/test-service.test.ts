@@ -29,6 +29,15 @@ const isGone = async (url: string): Promise<boolean> =>
     () => true,
   );
 
+test('a time that is none is said to be so, and nothing is left of it', async () => {
+  const before = left();
+  await assert.rejects(startTestService({ time: 'yesterday' }), {
+    name: 'RangeError',
+    message: /time must be .* yesterday$/,
+  });
+  assert.deepEqual(left(), before);
+});
+
 test('a service for tests has the code of a folder, the time of the test, and tenants that share nothing', async (t) => {
   const before = new Set(left());
   const service = await startTestService({ endWith: t, code: BANK, time: '2026-03-01T12:00:00.000Z' });

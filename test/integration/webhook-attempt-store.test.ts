@@ -46,3 +46,44 @@ test('the latest attempts are listed, newest first, however many there were, bef
     await listed();
   }
 });
+
+test('an endpoint that stops while its attempts are written keeps them', async (t) => {
+  const path = await mkdtemp(join(tmpdir(), 'statefold-attempts-'));
+  const log = new LmdbLog({ path });
+  t.after(async () => {
+    await log.close();
+    await rm(path, { recursive: true, force: true });
+  });
+  const timers = new ManualTimers();
+  const store = await LogAttemptStore.open(log, silentLogger, systemClock, timers);
+  const add = (n: number): void =>
+    store.add('t1/p1', { messageId: `msg_${n}`, attempt: 1, at: '2026-01-01T00:00:00.000Z', durationMs: 1 });
+  const append = log.append.bind(log);
+  let appends = 0;
+  log.append = async (partition, records) => {
+    // The first is under way.
+    if (++appends === 1) {
+      add(2);
+      store.release('t1/p1');
+    }
+    return append(partition, records);
+  };
+  add(1);
+  for (let writes = 1; writes <= 2; writes++) {
+    timers.advance(1_000);
+    while (appends < writes) await new Promise((resolve) => setImmediate(resolve));
+    while ((await log.endOffset({ topic: 'statefold.attempts', partition: 0 })) < writes)
+      await new Promise((resolve) => setImmediate(resolve));
+    if (writes === 1) while (timers.nextAt === undefined) await new Promise((resolve) => setImmediate(resolve));
+  }
+  const ids = async (): Promise<(string | undefined)[]> =>
+    (await store.list('t1/p1')).map(({ messageId }) => messageId);
+  assert.deepEqual(await ids(), ['msg_2', 'msg_1']);
+  await store.close();
+  assert.deepEqual(
+    (await (await LogAttemptStore.open(log, silentLogger, systemClock, new ManualTimers())).list('t1/p1')).map(
+      ({ messageId }) => messageId,
+    ),
+    ['msg_2', 'msg_1'],
+  );
+});

@@ -247,14 +247,17 @@ test('a sender that waits for room goes before one that is called later', async 
       );
     },
   });
-  const producer = client.producer({ mostPending: 1 });
-  const send = (n: number): ReturnType<typeof producer.send> => producer.send({ ...event, data: { n } });
-  const first = await send(1);
-  const second = send(2);
-  const third = first.stored.then(() => send(3));
-  await Promise.all([second, third]);
-  await producer.close();
-  assert.deepEqual(orders, ['1', '2', '3']);
+  for (const mostPending of [1, 2]) {
+    const producer = client.producer({ mostPending });
+    const send = (n: number): ReturnType<typeof producer.send> => producer.send({ ...event, data: { n } });
+    const [first] = await Promise.all(Array.from({ length: mostPending }, (_, i) => send(i + 1)));
+    const waits = send(mostPending + 1);
+    const later = first?.stored.then(() => send(mostPending + 2));
+    await Promise.all([waits, later]);
+    await producer.close();
+    const all = Array.from({ length: mostPending + 2 }, (_, i) => String(i + 1));
+    assert.deepEqual(orders.splice(0), all, `at most ${mostPending}`);
+  }
 });
 
 test('a stream is opened behind the place up to which all was read, also where there is nothing yet', async () => {
@@ -320,6 +323,11 @@ test('what a lost request deleted is not missed by the next one', async () => {
   const path = { id: 'e-1' };
   await client.request('deleteWebhookEndpoint', { path });
   await assert.rejects(client.request('deleteWebhookEndpoint', { path }), (error) => isRefused(error, 'NOT_FOUND'));
+});
+
+test('an erasure that finds nothing has erased nothing, also where the request before was lost: a second one would find it erased', async () => {
+  const { client } = scripted(problem(503, 'UNAVAILABLE'), problem(404, 'NOT_FOUND'));
+  await assert.rejects(client.erase('mispelt-1'), (error) => isRefused(error, 'NOT_FOUND'));
 });
 
 test('an aggregate’s type is inferred as the service infers it', () => {

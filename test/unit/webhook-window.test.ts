@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { DeliveryWindow, type Deliverable } from '../../src/webhooks/delivery-window.js';
-import { FairPermits } from '../../src/webhooks/fair-permits.js';
+import { FairPermits, type Permit, type PermitLimits } from '../../src/webhooks/fair-permits.js';
 import { MAX_RETRY_AFTER_MS, RETRY_DELAYS_MS, retryAfterMs, retryDelay } from '../../src/webhooks/retry-schedule.js';
+import { ManualTimers } from '../support/notifier-world.js';
 
 const CAPACITY = { count: 6, bytes: 1_000 };
 
@@ -145,21 +146,71 @@ test('Retry-After is seconds or a date, and never longer than an hour', () => {
   for (const text of [undefined, '', '-1', 'soon', '1e3']) assert.equal(retryAfterMs(text, now), undefined, text);
 });
 
-test('permits go round the tenants, and none holds more than its share', () => {
-  const permits = new FairPermits(3, 2);
+/** Permits, and what ran of whom. */
+function permitsOf(limits: PermitLimits) {
+  const timers = new ManualTimers();
+  const permits = new FairPermits(limits, timers);
   const ran: string[] = [];
-  for (let i = 0; i < 4; i++) permits.acquire('a', () => ran.push(`a${i}`));
-  permits.acquire('b', () => ran.push('b0'));
-  const withdraw = permits.acquire('c', () => ran.push('c0'));
-  permits.acquire('c', () => ran.push('c1'));
+  const held = new Map<string, Permit[]>();
+  const ask = (owner: string, name: string, lane = 'one'): (() => void) =>
+    permits.acquire(owner, lane, (permit) => {
+      ran.push(name);
+      held.set(owner, [...(held.get(owner) ?? []), permit]);
+    });
+  const release = (owner: string): void => permits.release(held.get(owner)?.shift() as Permit);
+  return { timers, permits, ran, ask, release };
+}
+
+test('permits go round the tenants, and none holds more than its share', () => {
+  const { permits, ran, ask, release } = permitsOf({ total: 3, perOwner: 2 });
+  for (let i = 0; i < 4; i++) ask('a', `a${i}`);
+  ask('b', 'b0');
+  const withdraw = ask('c', 'c0');
+  ask('c', 'c1');
   assert.deepEqual(ran, ['a0', 'a1', 'b0'], 'a has its share, b the rest');
   withdraw();
-  permits.release('b');
-  permits.release('a');
-  permits.release('c');
+  for (const owner of ['b', 'a', 'c']) release(owner);
   assert.deepEqual(ran.slice(3), ['c1', 'a2']);
-  permits.release('a');
+  release('a');
   assert.deepEqual(ran.slice(5), ['a3']);
-  for (const owner of ['a', 'a']) permits.release(owner);
+  for (const owner of ['a', 'a']) release(owner);
   assert.equal(permits.taken, 0);
+});
+
+test('permits go round the endpoints of a tenant: one that waits with many is no further in front than one with a single message', () => {
+  const { ran, ask, release } = permitsOf({ total: 1, perOwner: 1 });
+  for (let i = 0; i < 3; i++) ask('a', `many${i}`, 'many');
+  const withdraw = ask('a', 'none', 'withdrawn');
+  ask('a', 'single', 'single');
+  withdraw();
+  for (let i = 0; i < 3; i++) release('a');
+  assert.deepEqual(ran, ['many0', 'many1', 'single', 'many2']);
+});
+
+test('a permit that is held for long makes room for those that wait, within what may be held so', () => {
+  const { timers, permits, ran, ask, release } = permitsOf({
+    total: 2,
+    perOwner: 2,
+    long: { afterMs: 100, total: 3, perOwner: 2 },
+  });
+  for (let i = 0; i < 5; i++) ask('slow', `slow${i}`);
+  ask('quick', 'quick0');
+  assert.deepEqual(ran, ['slow0', 'slow1']);
+  timers.advance(99);
+  assert.equal(ran.length, 2);
+  timers.advance(1);
+  assert.deepEqual(ran.slice(2), ['slow2', 'quick0'], 'both that were held are long, and owners take turns');
+  release('quick');
+  assert.deepEqual(ran.slice(4), ['slow3']);
+  ask('quick', 'quick1');
+  timers.advance(1_000);
+  assert.equal(ran.length, 5, 'an owner has a share of what may be long, too');
+  release('slow');
+  assert.deepEqual(ran.slice(5), ['slow4'], 'a long one that ends lets another be one');
+  release('slow');
+  assert.deepEqual(ran.slice(6), ['quick1']);
+  assert.equal(permits.taken, 4);
+  for (const owner of ['slow', 'slow', 'slow', 'quick']) release(owner);
+  assert.equal(permits.taken, 0);
+  assert.equal(timers.nextAt, undefined, 'nobody waits, and nothing is looked at');
 });

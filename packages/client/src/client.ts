@@ -115,6 +115,8 @@ export class StatefoldClient implements Requests {
       body: body === undefined || typeof body === 'string' || body instanceof FormData ? body : JSON.stringify(body),
       headers: isAppend ? { 'Idempotency-Key': idempotencyKey ?? crypto.randomUUID() } : undefined,
       repeatable: isAppend || SAFE.has(method) || DONE_TWICE.has(operation),
+      // An aggregate that is erased already is erased again: where there is none there never was.
+      goneIsDone: method === 'DELETE' && operation !== 'eraseAggregate',
       signal,
       timeoutMs,
     });

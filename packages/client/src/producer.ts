@@ -113,28 +113,32 @@ export class Producer {
     const named = { ...event, idempotencyKey: event.idempotencyKey ?? crypto.randomUUID() };
     const line = JSON.stringify(named);
     if (this.#closed !== undefined) throw this.#closed as Error;
-    if (this.#blocked.length === 0 && this.#pending < this.#options.mostPending) this.#pending++;
-    else await this.#room();
-    const stored = new Promise<Produced>((resolve, reject) =>
-      this.#queue.push({ event: named, line, taken: performance.now(), failedAt: Infinity, resolve, reject }),
-    );
+    let take = (): void => undefined;
+    const stored = new Promise<Produced>((resolve, reject) => {
+      take = () => {
+        this.#pending++;
+        this.#queue.push({ event: named, line, taken: performance.now(), failedAt: Infinity, resolve, reject });
+        if (!this.#running) void this.#run();
+      };
+    });
     // Who doesn't look at it learns of it by `flush`.
     stored.catch(() => undefined);
-    if (!this.#running) void this.#run();
+    if (this.#blocked.length === 0 && this.#pending < this.#options.mostPending) take();
+    else await this.#room(take);
     return { stored };
   }
 
-  /** @throws what the producer was closed by meanwhile */
-  async #room(): Promise<void> {
-    let isGiven = false;
+  /** The event is taken on the turn on which there is room: no later call comes before it. @throws what the producer was closed by meanwhile */
+  async #room(take: () => void): Promise<void> {
+    let isTaken = false;
     await new Promise<void>((resolve) =>
       this.#blocked.push(() => {
-        isGiven = this.#closed === undefined;
-        if (isGiven) this.#pending++;
+        isTaken = this.#closed === undefined;
+        if (isTaken) take();
         resolve();
       }),
     );
-    if (!isGiven) throw this.#closed as Error;
+    if (!isTaken) throw this.#closed as Error;
   }
 
   /** Resolves when all that was taken is stored. @throws NotStoredError, when nothing is pending, of what was not stored since the last one */

@@ -43,6 +43,8 @@ export interface Sent {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** To send it twice does no harm. */
   readonly repeatable: boolean;
+  /** That there is none, where an attempt before had no answer, is what that attempt has done. */
+  readonly goneIsDone?: boolean;
   readonly signal?: AbortSignal | undefined;
   /** In place of that of all. */
   readonly timeoutMs?: number | undefined;
@@ -132,7 +134,7 @@ export class Transport {
         return await this.#once(taken);
       } catch (error) {
         // What an attempt before, whose answer was lost, has taken away is no longer there.
-        if (mayBeDone && sent.method === 'DELETE' && error instanceof RefusedError && error.status === 404)
+        if (mayBeDone && sent.goneIsDone === true && error instanceof RefusedError && error.status === 404)
           return { status: 204, headers: new Headers(), text: '' };
         mayBeDone ||= !(error instanceof RefusedError && error.status === 429);
         if (hasLines || attempt >= attempts || sent.signal?.aborted || !sent.repeatable || !mayRepeat(error))

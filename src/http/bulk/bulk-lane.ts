@@ -127,9 +127,23 @@ export class BulkLane {
   #append(item: BulkItem): Promise<void> | void {
     if (!this.#mixed && this.#host.together && goesTogether(item)) return this.#gather(item);
     this.#mixed = true;
-    // Lines of one aggregate keep their order.
-    const flushed = this.flush();
-    return flushed === undefined ? this.#appendAlone(item) : flushed.then(() => this.#appendAlone(item));
+    return this.#isSharing ? this.#appendBehind(item) : this.#appendAlone(item);
+  }
+
+  get #isSharing(): boolean {
+    return this.#lines > 0 || this.#shared !== undefined;
+  }
+
+  /** Lines of one aggregate keep their order: those of a record that is refused are tried one by one, and what comes behind them waits for that. */
+  async #appendBehind(item: BulkItem): Promise<void> {
+    while (this.#isSharing) {
+      await this.flush();
+      await this.#shared;
+    }
+    if (!this.#lost && this.#again.length === 0) return this.#appendAlone(item);
+    if (this.#lost) this.#passBack(item);
+    else this.#again.push(item);
+    this.#ended();
   }
 
   #gather(item: BulkItem): Promise<void> | void {
@@ -150,14 +164,14 @@ export class BulkLane {
     this.#lines = this.#bytes = 0;
     // No aggregate is in two of them: whichever is refused, the lines of each aggregate keep their order.
     const records = sharedRecords(gathered);
-    const failed = (error: unknown): void => {
-      for (const record of records) this.#failedTogether(record, error);
+    const failed = async (error: unknown): Promise<void> => {
+      for (const record of records) await this.#failedTogether(record, error);
     };
     let home: AggregateHome | Promise<AggregateHome>;
     try {
       home = this.#host.home(records[0]?.[0]?.aggregateId ?? '');
     } catch (error) {
-      return failed(error);
+      return void this.#share(failed(error));
     }
     if (!(home instanceof Promise)) return void this.#share(this.#appendTogether(home, records));
     return new Promise((sent) => {
@@ -167,7 +181,10 @@ export class BulkLane {
           sent();
           return answered;
         },
-        (error: unknown) => (failed(error), sent()),
+        (error: unknown) => {
+          sent();
+          return failed(error);
+        },
       );
       this.#share(opened);
     });
@@ -221,12 +238,12 @@ export class BulkLane {
     );
   }
 
-  /** What is wrong with one of them must not refuse the others: each is tried by itself. */
-  #failedTogether(record: SharedRecord, error: unknown): void {
+  /** What is wrong with one of them must not refuse the others: each is tried by itself. Resolves when all are with the tenant. */
+  async #failedTogether(record: SharedRecord, error: unknown): Promise<void> {
     const isOfOne = error instanceof StatefoldError && !OF_ALL.has(error.code);
     const items = record.flatMap((part) => part.items).sort((a, b) => a.slot.number - b.slot.number);
     for (const item of items)
-      if (isOfOne) void this.#appendAlone(item);
+      if (isOfOne) await this.#appendAlone(item);
       else this.#failed(item, error);
   }
 

@@ -103,7 +103,7 @@ export class TestService implements AsyncDisposable {
 
   /** Events that are appended from now on have this time, until it is set again; undefined: that of the machine. @throws RangeError where it is none */
   setTime(time: Date | string | number | undefined): void {
-    this.#files.setTime(time);
+    this.#files.setTime(timeOf(time));
   }
 
   /** Ends it, and removes what it has stored. */
@@ -124,10 +124,11 @@ export class TestService implements AsyncDisposable {
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const { endWith, code, time, env, home, startMs = START_MS } = options;
   const program = programOf(home);
+  const said = timeOf(time);
   const files = new Files();
   const adminKey = `test-${randomUUID()}`;
   const apiKey = `test-${randomUUID()}`;
-  files.setTime(time);
+  files.setTime(said);
   const child: Child = spawn(process.execPath, [program, 'serve'], {
     stdio: ['pipe', 'pipe', 'pipe'],
     env: {
@@ -163,6 +164,15 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
   return service;
 }
 
+/** As the service reads it; empty: that of the machine. @throws RangeError */
+function timeOf(time: Date | string | number | undefined): string {
+  if (time === undefined) return '';
+  const date = new Date(time);
+  if (Number.isNaN(date.getTime()))
+    throw new RangeError(`time must be a Date, an ISO 8601 text or milliseconds since the epoch, and is ${time}`);
+  return date.toISOString();
+}
+
 /** What a service of a test leaves on the disk. */
 class Files {
   readonly data = mkdtempSync(join(tmpdir(), 'statefold-test-'));
@@ -170,9 +180,9 @@ class Files {
   readonly clock = `${this.data}.time`;
 
   /** Whole, for the service may read it at any moment. */
-  setTime(time: Date | string | number | undefined): void {
+  setTime(time: string): void {
     const draft = `${this.clock}.new`;
-    writeFileSync(draft, time === undefined ? '' : new Date(time).toISOString());
+    writeFileSync(draft, time);
     renameSync(draft, this.clock);
   }
 
