@@ -24,6 +24,16 @@ import {
   unpackFolder,
   type Expected,
 } from '../support/release-fixture.js';
+import {
+  erase,
+  moveOut,
+  readAbout,
+  readChanges,
+  readFeeds,
+  readSql,
+  rebuildReadStore,
+  restored,
+} from '../support/release-readers.js';
 import { ROOT, startService, temporaryDirectory, until, type Service } from '../support/service.js';
 
 const nameOf = (folder: string): string => `${basename(dirname(folder))}, ${basename(folder)}`;
@@ -152,6 +162,23 @@ test('this release has left its data to the tests of later ones', () => {
     );
 });
 
+/** Every reader finds in the data what is there, and goes on when something of it goes. A log on Kafka is backed up by its owner. */
+async function walk(t: TestContext, service: Service, expected: Expected, isEmbedded: boolean): Promise<void> {
+  await saysTheSame(service, expected, true);
+  const steps: readonly (readonly [name: string, work: () => Promise<void>])[] = [
+    ['feeds', () => readFeeds(t, service, expected)],
+    ['changes', () => readChanges(t, service, expected)],
+    ['what tells of it', () => readAbout(service, expected)],
+    ['SQL', () => readSql(service, expected)],
+    ['export and import', () => moveOut(t, service, expected)],
+    ...(isEmbedded ? ([['backup', () => restored(t, service, expected)]] as const) : []),
+    ['erasure', () => erase(t, service, expected)],
+    ['SQL after it', () => readSql(service, expected)],
+    ['a rebuild of the read store', () => rebuildReadStore(service, expected)],
+  ];
+  for (const [name, work] of steps) await t.test(name, work);
+}
+
 for (const folder of releases(DATA_FILE))
   test(`the data directory of ${nameOf(folder)}`, async (t) => {
     const expected = expectedOf(folder);
@@ -176,6 +203,18 @@ for (const folder of releases(DATA_FILE))
       rmSync(path, { recursive: true });
     });
 
+    await t.test('is read by all that reads, moved, restored, erased in and written anew', async (t) => {
+      const fresh = temporaryDirectory(t);
+      unpackFolder(readFileSync(join(folder, DATA_FILE)), fresh);
+      const service = await startService(t, {
+        readStore: true,
+        dataDirectory: fresh,
+        env: FIXTURE_ENV,
+      });
+      await walk(t, service, expected, true);
+      await service.stop();
+    });
+
     await t.test('goes on, over a restart', async () => {
       let service = await start();
       await saysTheSame(service, expected, true);
@@ -193,7 +232,7 @@ for (const folder of releases(TOPICS_FILE))
     const { brokers } = await kafkaForTests();
     const prefix = freshPrefix();
     await loadTopics(brokers, prefix, readFileSync(join(folder, TOPICS_FILE)));
-    const start = (): Promise<Service> =>
+    const start = (env: Readonly<Record<string, string>> = {}): Promise<Service> =>
       startService(t, {
         readStore: true,
         env: {
@@ -203,9 +242,18 @@ for (const folder of releases(TOPICS_FILE))
           KAFKA_SESSION_TIMEOUT_MS: '6000',
           STATEFOLD_MASTER_KEY: MASTER_KEY,
           CLICKHOUSE_URL: 'http://127.0.0.1:9',
+          ...env,
         },
       });
     // A data directory of its own each time: from snapshots and the log alone.
+    await t.test('is read by all that reads, moved, erased in and written anew', async (t) => {
+      const own = freshPrefix();
+      await loadTopics(brokers, own, readFileSync(join(folder, TOPICS_FILE)));
+      // With a read store of its own: the embedded one.
+      const service = await start({ KAFKA_TOPIC_PREFIX: own, CLICKHOUSE_URL: '' });
+      await walk(t, service, expected, false);
+      await service.stop();
+    });
     let service = await start();
     await saysTheSame(service, expected, true);
     const isKept = await goesOn(t, service, expected);

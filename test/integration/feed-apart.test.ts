@@ -61,7 +61,7 @@ function follow(pair: EdgePair, node: EdgeNode): { readonly received: FeedEvent[
     });
     socket.on('error', () => undefined);
     socket.on('message', (data: Buffer) => {
-      const { type, ...event } = JSON.parse(data.toString()) as FeedEvent & { type: string };
+      const { type, ...event } = JSON.parse(data.toString()) as Omit<FeedEvent, 'type'> & { type: string };
       if (type === 'event') received.push(event);
     });
     socket.on('close', () => void (stopped ? undefined : connect()));

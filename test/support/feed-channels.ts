@@ -7,6 +7,8 @@ import type { Api } from './api.js';
 import { until } from './service.js';
 
 export interface FeedEvent {
+  /** It tells of an erasure: of the other members it has the place and whose it was. */
+  readonly type?: 'erased';
   readonly position: number;
   readonly eventId: string;
   readonly aggregateId: string;
@@ -65,8 +67,8 @@ export async function feedSocket(t: Pick<TestContext, 'after'>, api: Api, query 
     const { type, ...rest } = JSON.parse(data.toString()) as { type: string };
     if (type === 'ping') return socket.send('{"type":"pong"}');
     if (type === 'position') return void channel.positions.push((rest as { position: number }).position);
-    assert.equal(type, 'event');
-    channel.events.push(rest as FeedEvent);
+    assert.ok(type === 'event' || type === 'erased', type);
+    channel.events.push({ ...(rest as FeedEvent), ...(type === 'erased' && { type }) });
   });
   t.after(() => socket.terminate());
   await once(socket, 'open');
@@ -141,8 +143,8 @@ export const feedEvents = (
         block.split('\n').flatMap((line) => (line.startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []));
       const data = field('data').join('\n');
       if (data === '') return void channel.positions.push(...field('id').map(Number));
-      assert.deepEqual(field('event'), ['event']);
       const event = JSON.parse(data) as FeedEvent;
+      assert.deepEqual(field('event'), [event.type ?? 'event']);
       assert.deepEqual(field('id'), [String(event.position)]);
       channel.events.push(event);
     },
@@ -158,8 +160,8 @@ export const feedLines = (t: Pick<TestContext, 'after'>, api: Api, query = ''): 
     { accept: 'application/x-ndjson' },
     'application/x-ndjson',
     (channel, line) => {
-      const record = JSON.parse(line) as FeedEvent & { type?: string };
-      if (record.type === undefined) channel.events.push(record);
+      const record = JSON.parse(line) as FeedEvent | { readonly type: 'position'; readonly position: number };
+      if (record.type !== 'position') channel.events.push(record);
       else {
         assert.deepEqual(Object.keys(record), ['type', 'position']);
         channel.positions.push(record.position);

@@ -17,9 +17,11 @@ export const DATA_FILE = 'data.br';
 export const TOPICS_FILE = 'topics.br';
 export const EXPECTED_FILE = 'expected.json';
 
+const FOR_LONG_MS = String(100 * 365 * 24 * 3600 * 1000);
 /** Of services on a fixture: what it holds must not be too old for anything. */
 export const FIXTURE_ENV = {
-  CHANGES_RETENTION_MS: String(100 * 365 * 24 * 3600 * 1000),
+  CHANGES_RETENTION_MS: FOR_LONG_MS,
+  AUDIT_RETENTION_MS: FOR_LONG_MS,
   SNAPSHOT_AFTER_RECORDS: '100',
 };
 
@@ -241,6 +243,7 @@ export async function writeAll(t: Pick<TestContext, 'after'>, service: Service, 
         '/aggregate-types/account/history',
         '/aggregate-types/account/faults',
         ...ofProjection(projectionId),
+        `/audit?${ALL}`,
         `/webhooks/endpoints?${ALL}`,
         ...endpoints.map(({ endpointId }) => `/webhooks/endpoints/${endpointId}`),
       ],
