@@ -2,7 +2,14 @@
 -- the last accepted claim before it, and its input comes after the projection's last one. What is older than the first claim that was
 -- landed can't be judged and is left out.
 CREATE OR REPLACE VIEW statefold_changes AS
-WITH terms AS
+WITH
+    -- An integer past 64 bits is written as a double (1…0e0): with it as it is the JSON type takes nothing of the whole text. Texts,
+    -- other numbers and what is between them stay.
+    json -> if(match(json, '[0-9]{19}'), arrayStringConcat(arrayMap(
+        token -> if(match(token, '^-?[0-9]{19,308}$') AND (length(token) > 20 OR toInt128OrZero(token) NOT BETWEEN -9223372036854775808 AND 18446744073709551615), concat(token, 'e0'), token),
+        extractAll(json, '"(?:[^"\\\\]|(?s:\\\\.))*"|-?[0-9]+(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|[^"0-9-]+|-')
+    )), json) AS readable,
+terms AS
 (
     -- By any later epoch, not the next one: a claim that landed behind a higher one is void, and ends nobody's term. Epochs that a
     -- partition counted itself (rules 1) say nothing of those that it is given (rules 2), and end with the first of them.
@@ -38,7 +45,7 @@ SELECT
     event_id,
     timestamp AS last_modified,
     ifNull(cause, '') AS cause,
-    JSONExtract(ifNull(changes.state, ''), 'JSON(max_dynamic_paths = 256)') AS state,
+    JSONExtract(readable(ifNull(changes.state, '')), 'JSON(max_dynamic_paths = 256)') AS state,
     changes.state AS state_raw,
     fault,
     topic

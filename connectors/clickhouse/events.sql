@@ -4,7 +4,14 @@
 -- A transaction is one row with a part for each of its aggregates, which is looked at as a commit: its owner wrote it where all of
 -- them fit, and of what a term's owner wrote only a second copy doesn't count. So its parts count together, or none does.
 CREATE OR REPLACE VIEW statefold_events AS
-WITH terms AS
+WITH
+    -- An integer past 64 bits is written as a double (1…0e0): with it as it is the JSON type takes nothing of the whole text. Texts,
+    -- other numbers and what is between them stay.
+    json -> if(match(json, '[0-9]{19}'), arrayStringConcat(arrayMap(
+        token -> if(match(token, '^-?[0-9]{19,308}$') AND (length(token) > 20 OR toInt128OrZero(token) NOT BETWEEN -9223372036854775808 AND 18446744073709551615), concat(token, 'e0'), token),
+        extractAll(json, '"(?:[^"\\\\]|(?s:\\\\.))*"|-?[0-9]+(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|[^"0-9-]+|-')
+    )), json) AS readable,
+terms AS
 (
     SELECT topic, kafka_partition, epoch, owner, claimed_at,
         -- By any later epoch, not the next one: a claim that landed behind a higher one is void, and ends nobody's term.
@@ -41,8 +48,8 @@ SELECT
     timestamp,
     coalesce(contexts[number].1, commits.correlation_id, '') AS correlation_id,
     coalesce(contexts[number].2, commits.causation_id, '') AS causation_id,
-    JSONExtract(event.3, 'JSON(max_dynamic_paths = 256)') AS data,
-    JSONExtract(coalesce(contexts[number].3, commits.metadata, ''), 'JSON(max_dynamic_paths = 256)') AS metadata,
+    JSONExtract(readable(event.3), 'JSON(max_dynamic_paths = 256)') AS data,
+    JSONExtract(readable(coalesce(contexts[number].3, commits.metadata, '')), 'JSON(max_dynamic_paths = 256)') AS metadata,
     event.3 AS data_raw,
     coalesce(contexts[number].3, commits.metadata) AS metadata_raw,
     log_offset,

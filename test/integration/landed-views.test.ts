@@ -16,7 +16,8 @@ import { CHANGES, codecs, EVENTS } from '../simulator/world.js';
 import { land, landedChange, landedEvent, makeLandingTables, select, type LandedRow } from '../support/landed.js';
 import { ChangesJudge, EventsJudge } from '../support/rules.js';
 import type { ClickHouseEndpoint } from '../../src/read-store/endpoint.js';
-import { startEngine } from './read-store-fixture.js';
+import { eventRow } from '../contracts/read-store.contract.js';
+import { openStore, startEngine } from './read-store-fixture.js';
 
 const SEEDS = 60;
 
@@ -381,5 +382,83 @@ it('what an event of a batch has of its own goes before what the batch has', { t
       'b1|all|all|{"of":"all"}',
       'c1|||none',
     ],
+  );
+});
+
+const LONG = '9'.repeat(400);
+/** Of numbers that few types have room for, and of texts and names that look like them. */
+const OF_NUMBERS = [
+  '{"n":9007199254740993}',
+  '{"n":9223372036854775808,"m":-9223372036854775808}',
+  '{"n":18446744073709551615}',
+  '{"n":18446744073709551616}',
+  '{"n":-9223372036854775809}',
+  '{"n":[1,123456789012345678901234567890],"of":{"m":-98765432109876543210}}',
+  '{"n":0.12345678901234567890123456789012345}',
+  '{"n":123456789012345678901234567890.5,"m":-0}',
+  '{"n":12345678901234567890e3,"m":12345678901234567890.0E-3}',
+  '{"n":1000000000000000000000 ,\t"m"\n:1}',
+  '{"text":"99999999999999999999","quoted":"a\\"99999999999999999999","m":99999999999999999999}',
+  '{"99999999999999999999":"ü – 99999999999999999999\\\\","m":99999999999999999999}',
+  `{"n":${'9'.repeat(308)}}`,
+  `{"n":1,"m":${LONG}}`,
+  '{"n":1e400,"m":1}',
+  '{"n":1,"n":99999999999999999999}',
+];
+
+it('the views have the numbers that the tables of the read store have', { timeout: 60_000 }, async (context) => {
+  const engine = startEngine(context);
+  await engine.ready(60_000);
+  const endpoint = engine.endpoint() ?? assert.fail('the engine is ready, and has no endpoint');
+  await makeLandingTables(endpoint);
+  const store = openStore(context, engine);
+  await store.ensureSchema();
+  await store.insert({
+    table: 'events',
+    rows: OF_NUMBERS.map((json, i) => eventRow('n', 'x', i + 1, json, { metadata: Buffer.from(json) })),
+  });
+  const fence = { epoch: 1, owner: 'A', recordId: '', expectedOffset: 0, previous: '' };
+  const { value: empty } = commit('x', 0, 1) as Extract<EventsBody, { kind: 'Commit' }>;
+  const events: EventsBody[] = OF_NUMBERS.map((json, i) => ({
+    kind: 'Commit',
+    value: {
+      ...empty,
+      baseVersion: i,
+      metadata: Buffer.from(json),
+      events: [{ eventId: Buffer.alloc(16, i), eventType: 'E', data: Buffer.from(json) }],
+    },
+  }));
+  const { value: none } = change('p', 0, 0);
+  const changes: ChangesBody[] = OF_NUMBERS.map((json, i) => ({
+    kind: 'Change',
+    value: { ...none, inputOffset: i, state: Buffer.from(json) },
+  }));
+  await land(
+    endpoint,
+    'events',
+    [CLAIM, ...events].map((body, offset) => landedEvent({ topic: 'statefold.n.events', offset }, { fence, body })),
+  );
+  await land(
+    endpoint,
+    'changes',
+    [CLAIM, ...changes].map((body, offset) => landedChange({ topic: 'statefold.n.changes', offset }, { fence, body })),
+  );
+  const columns = 'toString(data) AS data, toString(metadata) AS metadata, data_raw, metadata_raw';
+  const told = await select<{ data: string; data_raw: string }>(
+    endpoint,
+    `SELECT ${columns} FROM events WHERE tenant = 'n' ORDER BY version`,
+  );
+  assert.deepEqual(
+    told.map(({ data_raw }) => data_raw),
+    OF_NUMBERS,
+  );
+  assert.equal(told.filter(({ data }) => data === '{}').length, 3, 'what no number has room for, and names twice');
+  assert.deepEqual(await select(endpoint, `SELECT ${columns} FROM statefold_events ORDER BY version`), told);
+  assert.deepEqual(
+    await select(
+      endpoint,
+      'SELECT toString(state) AS data, state_raw AS data_raw FROM statefold_changes ORDER BY sequence',
+    ),
+    told.map(({ data, data_raw }) => ({ data, data_raw })),
   );
 });
