@@ -61,11 +61,15 @@ const BOOLEAN: Scalar = { type: 'Bool', asFound: ['Bool'] };
 const TEXT: Scalar = { type: 'String', asFound: ['String'] };
 /** As ISO 8601 has times: the engine takes hour 25 or day 0 for another time, and a number for a day. */
 const TIME = String.raw`^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ]([01]\d|2[0-3])(:[0-5]\d){1,2}([.,]\d+)?(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d)?)?)?$`;
+export const MOMENT_TYPE = "DateTime64(7, 'UTC')";
+/** NULL for a text that is no time. */
+export const momentOf = (text: string): string =>
+  `if(match(${text}, ${quoted(TIME)}), parseDateTime64BestEffortOrNull(${text}, 7, 'UTC'), NULL)`;
 const MOMENT: Scalar = {
-  type: "DateTime64(7, 'UTC')",
+  type: MOMENT_TYPE,
   // Values of JSON were taken for dates where they look like ones, and lost their offset.
   asFound: [],
-  parse: (text) => `if(match(${text}, ${quoted(TIME)}), parseDateTime64BestEffortOrNull(${text}, 7, 'UTC'), NULL)`,
+  parse: momentOf,
   inner: 'String',
 };
 const DECIMAL: Scalar = {

@@ -1,5 +1,11 @@
 import { identifier, quoted } from './sql-text.js';
-import { declaredColumns, type DeclaredColumn, type DeclaredStates } from './declared-columns.js';
+import {
+  declaredColumns,
+  momentOf,
+  MOMENT_TYPE,
+  type DeclaredColumn,
+  type DeclaredStates,
+} from './declared-columns.js';
 
 /** A path of a JSON column that rows have, with the types that its values had. */
 export interface Path {
@@ -37,7 +43,8 @@ const SOURCE = 'source';
 /** ClickHouse takes a statement of 256 KiB. */
 const MOST_TEXT = 128 * 1024;
 /** Types of texts that look like days or times, also within lists. */
-const TIMES = /\bDate/;
+const TIMES = /\bDate\w*(?:\([^)]*\))?/g;
+const isTime = (type: string): boolean => type.search(TIMES) >= 0;
 const NUMBERS = /^(?:U?Int\d+|Float\d+)$/;
 
 const UNREAD =
@@ -180,9 +187,12 @@ function declaredValue(
 function valueOf(json: string, path: string, types: readonly string[]): string {
   const names = path.split('.');
   const type = columnType(types);
+  // The engine took the text for a time of whole seconds from 1970 to 2106, and one of ISO 8601 that there is not for another one.
+  if (type === MOMENT_TYPE) return momentOf(fromText(json, path, 'String'));
   if (!names.every(isWritable)) return fromText(json, path, type);
   const place = placeOf(json, names);
-  const hasTimes = types.some((one) => TIMES.test(one));
+  const hasTimes = types.some(isTime);
+  if (type?.startsWith('Array(') === true && hasTimes) return fromText(json, path, type);
   if (type === undefined) return hasTimes ? fromText(json, path, type) : `toJSONString(${place})`;
   // A text that looked like a time was taken for one, and is written otherwise.
   if (type === 'String' && hasTimes)
@@ -209,12 +219,8 @@ function fromText(json: string, path: string, type: string | undefined): string 
     : whole;
 }
 
-/** Where JSON would become a time with a fraction, one number that is none would end the statement. */
 function fromTextAt(place: string, type: string | undefined): string {
-  const digits = type === undefined ? undefined : /^DateTime64\((\d)\)$/.exec(type)?.[1];
-  if (digits !== undefined)
-    return `parseDateTime64BestEffortOrNull(JSONExtract(${place}, 'Nullable(String)'), ${digits})`;
-  if (type === undefined || type.includes('DateTime64')) return `nullIf(JSONExtractRaw(${place}), '')`;
+  if (type === undefined) return `nullIf(JSONExtractRaw(${place}), '')`;
   return `JSONExtract(${place}, ${quoted(type.startsWith('Array(') ? type : `Nullable(${type})`)})`;
 }
 
@@ -223,9 +229,12 @@ const extracted = (text: string, path: readonly string[], type: string): string 
 
 /** Undefined: values of no common type, shown as JSON. */
 function columnType(types: readonly string[]): string | undefined {
-  const known = types.filter((type) => type !== 'None');
+  const found = types.filter((type) => type !== 'None');
+  // Times in lists are texts, as those of declared types are.
+  const known = [...new Set(found.map((type) => (type.startsWith('Array(') ? type.replace(TIMES, 'String') : type)))];
   const [first] = known;
   if (first === undefined) return 'String';
+  if (known.every((type) => type.startsWith('Date'))) return MOMENT_TYPE;
   if (known.length === 1) return first.includes('JSON') || first.startsWith('Tuple') ? undefined : first;
   if (known.every((type) => NUMBERS.test(type)))
     return known.some((type) => type.startsWith('Float')) ? 'Float64' : 'Int128';

@@ -11,6 +11,21 @@ import { statefold } from '../support/cli.js';
 import { tally, totals } from '../support/csharp.js';
 import { noJail } from '../hostile/escape-world.js';
 
+/** Texts that the engine takes for times, with what they are. */
+const TAKEN_FOR_TIMES: readonly (readonly [text: string, time: string | null])[] = [
+  ['2026-03-01T12:00', '2026-03-01 12:00:00.0000000'],
+  ['2026-03-01', '2026-03-01 00:00:00.0000000'],
+  ['2026-03-01 12:00:00', '2026-03-01 12:00:00.0000000'],
+  ['2026-03-01T23:59:59.1234567+02:00', '2026-03-01 21:59:59.1234567'],
+  ['2026-03-01T00:30:00-0130', '2026-03-01 02:00:00.0000000'],
+  ['1969-12-31T23:59:59.9Z', '1969-12-31 23:59:59.9000000'],
+  ['9999-12-31T23:59:59.9999999', '9999-12-31 23:59:59.9999999'],
+  ...[
+    ...['2026-03-01T25:61:61', '2026-03-01T24:00:00Z', '2026-03-01T12:60:00Z', '2026-03-01T12:00:60Z'],
+    ...['2026-03-01T12:00:00+02:60', '2026-03-01T12:00:00-24:00', 'Jan 31 2026', '2026/01/31'],
+  ].map((text) => [text, null] as const),
+];
+
 test('SQL of a tenant', { skip: noJail }, async (t) => {
   const service = await startService(t, { readStore: true });
   const api = new Api(service);
@@ -406,14 +421,11 @@ public sealed record Stored(${members.join(', ')});
       "2.5\t[2.5]\t{'k':2.5}\n\\N\t[NULL]\t{'k':NULL}\n",
     );
     const times: readonly (readonly [string, string | null])[] = [
-      ['2026-03-01T12:00', '2026-03-01 12:00:00.0000000'],
-      ['2026-03-01', '2026-03-01 00:00:00.0000000'],
-      ['2026-03-01T23:59:59.1234567+02:00', '2026-03-01 21:59:59.1234567'],
-      ['9999-12-31T23:59:59.9999999', '9999-12-31 23:59:59.9999999'],
-      ...[
-        ...['2026-03-01T25:61:61', '2026-03-01T24:00:00Z', '2026-03-01T12:60:00Z', '2026-03-01T12:00:60Z'],
-        ...['2026-03-01T12:00:00+02:60', '2026-03-01T12:00:00-24:00', '2026-02-30T12:00:00Z', '2026-03-00', '12'],
-      ].map((text) => [text, null] as const),
+      ...TAKEN_FOR_TIMES,
+      ['1969-12-31', '1969-12-31 00:00:00.0000000'],
+      ['1800-01-01T00:00:00+01:00', '1799-12-31 23:00:00.0000000'],
+      ['2107-01-01T00:00:00Z', '2107-01-01 00:00:00.0000000'],
+      ...['2026-02-30T12:00:00Z', '2026-03-00', '12'].map((text) => [text, null] as const),
     ];
     for (const [n, [text]] of times.entries()) await store(`time-${n + 10}`, JSON.stringify(text));
     const [dateTime, offset] = [types.indexOf('DateTime'), types.indexOf('DateTimeOffset')];
@@ -430,13 +442,47 @@ public sealed record Stored(${members.join(', ')});
     );
   });
 
+  await t.test('what no type is declared of is a time by the same rule', async () => {
+    const at = (text: string): object => ({
+      at: text,
+      dotted: { at: text },
+      '^at': text,
+      list: [text],
+      lists: [[text]],
+    });
+    for (const [n, [text]] of TAKEN_FOR_TIMES.entries()) await append(`moment-${n + 10}`, at(text));
+    const read = async (): Promise<unknown[]> =>
+      success(
+        await sql(
+          'SELECT at, `dotted.at` AS dotted, `^at` AS odd, list, lists FROM moment_events ORDER BY aggregate_id, version',
+          { format: 'JSONEachRow' },
+        ),
+        200,
+      )
+        .text.trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as unknown);
+    assert.deepEqual(
+      await read(),
+      TAKEN_FOR_TIMES.map(([text, time]) => ({ at: time, dotted: time, odd: time, list: [text], lists: [[text]] })),
+    );
+    // One that the engine takes for none: all are as they were written.
+    await append('moment-0', at('soon'));
+    assert.deepEqual(
+      await read(),
+      ['soon', ...TAKEN_FOR_TIMES.map(([text]) => text)].map((text) => ({
+        ...{ at: text, dotted: text, odd: text, list: [text], lists: [[text]] },
+      })),
+    );
+  });
+
   await t.test('a number among times under a name that the engine has a use for takes nothing with it', async () => {
     await appendRaw('timed-1', '{"^at":"2026-03-01T12:00:00.5Z","plain":1}');
     // The engine takes no column of a path that is there twice, so the view goes by what others have.
     await appendRaw('timed-2', '{"^at":1e300,"a":1,"a":2}');
     assert.equal(
       await rows('SELECT `^at`, plain FROM timed_events ORDER BY aggregate_id'),
-      '2026-03-01 12:00:00.500000000\t1\n\\N\t\\N\n',
+      '2026-03-01 12:00:00.5000000\t1\n\\N\t\\N\n',
     );
   });
 
