@@ -59,6 +59,7 @@ const ON_ANY_LOG = [
   'console-first-run',
   'console-lists',
   'console-names',
+  'console-narrow',
   'console-operations',
   'console-owner',
   'console-types',
