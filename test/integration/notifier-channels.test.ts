@@ -20,6 +20,7 @@ import type { Followed } from '../../src/http/followed.js';
 import { integerFrom } from '../../src/http/parameters.js';
 import { UNBOUNDED_REQUESTS } from '../../src/http/request-memory.js';
 import { createRouter, upgradesOf } from '../../src/http/router.js';
+import { Tickets } from '../../src/http/tickets.js';
 import { route, type Route, type RouteDependencies } from '../../src/http/routes/dependencies.js';
 import { NOTIFICATIONS } from '../../src/http/routes/notifications.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
@@ -63,7 +64,8 @@ async function world(
   const timers = new ManualTimers();
   const hub = new FeedHub({ notified: tenants, timers });
   followDeletions(catalog, hub);
-  const authenticator = new Authenticator(catalog);
+  const tickets = new Tickets('the master key of this test');
+  const authenticator = new Authenticator(catalog, undefined, tickets);
   const authenticate: typeof authenticator.authenticate = (request, scope) =>
     authenticator.authenticate(request, scope);
   const admission = {
@@ -123,7 +125,7 @@ async function world(
       sequences: () => body.notifications.map(({ sequence }) => sequence),
     };
   };
-  return { feed, tenants, catalog, timers, hub, polling, streams, port, poll, close };
+  return { feed, tenants, catalog, tickets, timers, hub, polling, streams, port, poll, close };
 }
 type World = Awaited<ReturnType<typeof world>>;
 
@@ -531,6 +533,38 @@ test('a subscription of the client from the start begins with the oldest that is
   assert.deepEqual(await told, [5, 5, 5, 5, 5]);
   for (const more of [{ from: 0 }, { cursor: { load: () => Promise.resolve(0), save: () => Promise.resolve() } }])
     await assert.rejects(first(more), (error) => isRefused(error, 'CURSOR_EXPIRED'));
+});
+
+test('a page that follows by WebSocket alone is told that its cursor has expired, and from the start goes on with the oldest that is kept', async (t) => {
+  const w = await world(t, { tailSize: 1 });
+  w.feed.accept(change(1), change(2), change(3), change(4));
+  w.feed.trimmed = 4;
+  const client = new StatefoldClient({ url: `http://127.0.0.1:${w.port}` });
+  const expiresAt = Date.now() + 60_000;
+  const options: SubscribeOptions = {
+    ...{ firstDelayMs: 1, mostDelayMs: 5, channels: ['websocket'] },
+    webSocket: (url) => new WebSocket(url),
+    ticket: ({ path }) => Promise.resolve(w.tickets.issue({ tenantId: 't1', keyId: 'id-t1', path, expiresAt })),
+    cursor: { load: () => Promise.resolve(undefined), save: () => Promise.resolve() },
+  };
+  const first = async (more: SubscribeOptions): Promise<number | undefined> => {
+    for await (const { sequence } of client.subscribe('p1', { ...options, ...more })) return sequence;
+    return undefined;
+  };
+  const told = first({ from: 'start' });
+  await until(() => w.hub.subscriptions === 1, 'it follows');
+  w.feed.accept(change(5));
+  assert.equal(await told, 5);
+  const { cursor: _, ...given } = options;
+  const behind = (async () => {
+    for await (const { sequence } of client.subscribe('p1', { ...given, from: 2 })) return sequence;
+    return undefined;
+  })();
+  await assert.rejects(behind, (error) => isRefused(error, 'CURSOR_EXPIRED') && error.problem.oldestSequence === 5);
+  // Who sends a key is told before the upgrade, as before.
+  const keyed = stream(t, w, '?afterSequence=2');
+  await until(() => keyed.status > 0, 'the answer');
+  assert.equal(keyed.status, 410);
 });
 
 test('SSE keeps idle connections alive, and lets go of a reader that never reads', async (t) => {

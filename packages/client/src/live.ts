@@ -6,7 +6,8 @@ import type { FeedErasure } from './wire.js';
 
 /** What a subscription needs of a WebSocket: what the platform's has, and that of the package `ws`. */
 export interface WebSocketLike {
-  addEventListener(type: 'open' | 'close' | 'error', listener: () => void): void;
+  addEventListener(type: 'open' | 'error', listener: () => void): void;
+  addEventListener(type: 'close', listener: (event: { readonly code: number; readonly reason: string }) => void): void;
   addEventListener(type: 'message', listener: (event: { readonly data: unknown }) => void): void;
   send(text: string): void;
   close(): void;

@@ -1,4 +1,4 @@
-import { UnreachableError } from './errors.js';
+import { RefusedError, UnreachableError } from './errors.js';
 import { isErasure, type LiveOptions, type Told, type WebSocketLike } from './live.js';
 
 const OPEN_MS = 15_000;
@@ -7,6 +7,19 @@ const SILENT_MS = 75_000;
 /** Past it the socket is closed until the loop has taken them: a WebSocket can't be told to wait. */
 const MOST_QUEUED = 2_000;
 const MOST_QUEUED_CHARACTERS = 8 * 1024 * 1024;
+
+/** Of a close: a page is told of it by this alone. */
+const CURSOR_EXPIRED = 4410;
+
+/** As a poll is refused. */
+function cursorExpired(reason: string): RefusedError {
+  const oldest = /oldestSequence (\d+)$/.exec(reason)?.[1];
+  return new RefusedError({
+    ...{ type: 'about:blank', title: 'Cursor expired', status: 410, code: 'CURSOR_EXPIRED', detail: reason },
+    requestId: '',
+    ...(oldest !== undefined && { oldestSequence: Number(oldest) }),
+  });
+}
 
 /** Items over a WebSocket. */
 export async function* webSocketLive<T extends object>({
@@ -24,6 +37,7 @@ export async function* webSocketLive<T extends object>({
   let characters = 0;
   let isOpen = false;
   let isOver = false;
+  let expired: string | undefined;
   let wake: (() => void) | undefined;
   const changed = (): void => {
     wake?.();
@@ -48,7 +62,10 @@ export async function* webSocketLive<T extends object>({
     isOpen = true;
     alive();
   });
-  socket.addEventListener('close', over);
+  socket.addEventListener('close', ({ code, reason }) => {
+    if (code === CURSOR_EXPIRED) expired = reason;
+    over();
+  });
   socket.addEventListener('error', over);
   socket.addEventListener('message', ({ data }) => {
     if (isOver) return;
@@ -79,6 +96,7 @@ export async function* webSocketLive<T extends object>({
       if (isOver) break;
       await new Promise<void>((resolve) => (wake = resolve));
     }
+    if (expired !== undefined) throw cursorExpired(expired);
     if (!isOpen) throw new UnreachableError(transport.url, new Error('the WebSocket was not opened'));
   } finally {
     clearTimeout(timer);

@@ -105,7 +105,8 @@ export class StreamConnection<T> implements Subscriber<T>, PrefacedSubscriber<T>
     const code = reason instanceof StatefoldError ? reason.code : undefined;
     const { gone, expired } = this.followed.words;
     if (code === 'NOT_FOUND') this.close(CLOSE.notFound, gone);
-    else if (code === 'CURSOR_EXPIRED') this.close(CLOSE.cursorExpired, expired);
+    else if (reason instanceof StatefoldError && code === 'CURSOR_EXPIRED')
+      this.close(CLOSE.cursorExpired, `${expired}; oldestSequence ${String(reason.details?.['oldestSequence'])}`);
     else if (code === 'TENANT_SUSPENDED') this.close(CLOSE.forbidden, 'the tenant is suspended');
     else if (code === 'UNAVAILABLE')
       this.close(CLOSE.shutdown, 'this process serves the tenant no more: connect again and resume');

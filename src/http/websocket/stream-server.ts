@@ -15,6 +15,7 @@ import { beginningOf, subscribe, type Beginning, type Followed, type FollowQuery
 import type { Refusals } from '../refusals.js';
 import type { Upgrade } from '../route.js';
 import { POSITION_MS, STREAM_LIMITS, type StreamsMemory } from '../stream-memory.js';
+import { showsTicket } from '../tickets.js';
 import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
 
 export interface StreamServerOptions {
@@ -45,13 +46,17 @@ const BEAT_MS = 1_000;
 interface Opened<T> {
   readonly tenantId: string;
   readonly asked: FollowQuery<T>;
-  readonly beginning: Beginning<T>;
+  /** An error: the client is told it by the close code. */
+  readonly beginning: Beginning<T> | StatefoldError;
 }
 
 /** A connection as it is ended from outside, whatever its items are. */
 type OpenConnection = Pick<StreamConnection<unknown>, 'close' | 'shutDown' | 'terminate'>;
 
-/** Feeds over WebSockets: everything that can be refused is refused in HTTP, before the upgrade. */
+/**
+ * Feeds over WebSockets: everything that can be refused is refused in HTTP, before the upgrade; but to a page, which is told nothing of such a
+ * refusal, an expired cursor by the close code.
+ */
 export class StreamServer {
   readonly #sockets = new WebSocketServer({
     noServer: true,
@@ -103,7 +108,10 @@ export class StreamServer {
       await this.#guarded(followed, tenantId);
       release = this.options.quota.take(tenantId);
       const feed = followed.source.of(await this.options.notified.open(tenantId));
-      const beginning = await beginningOf(tenantId, feed, asked);
+      const beginning = await beginningOf(tenantId, feed, asked).catch((error: unknown) => {
+        if (isExpired(error) && showsTicket(request.url ?? '')) return error;
+        throw error;
+      });
       // The key or what is followed may have gone meanwhile: from here on all is on one turn.
       const principal = this.options.authenticator.authenticate(request, scope);
       followed.guard(tenantId);
@@ -191,6 +199,7 @@ export class StreamServer {
       if (this.#connections.size === 0) this.#onEmpty?.();
     });
     try {
+      if (beginning instanceof StatefoldError) throw beginning;
       connection.subscription = subscribe(this.options.hub, tenantId, followed, beginning, connection);
       connection.subscription.start();
     } catch (error) {
@@ -198,3 +207,6 @@ export class StreamServer {
     }
   }
 }
+
+const isExpired = (error: unknown): error is StatefoldError =>
+  error instanceof StatefoldError && error.code === 'CURSOR_EXPIRED';
