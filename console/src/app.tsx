@@ -38,12 +38,37 @@ interface Place {
   readonly name: string;
   readonly keys: string;
   readonly scope?: Scope;
-  /** It is there only where the service has what it shows. */
-  readonly isOffered?: (session: Session) => boolean;
+  /** What the service has not of what it shows, as far as the session can tell: it is closed then. */
+  readonly lacking?: (session: Session) => Lacking | undefined;
   readonly page: () => JSX.Element;
   /** Of one of them, by the path that its id stands behind. */
   readonly ones?: Readonly<Record<string, (props: { readonly id: string }) => JSX.Element>>;
 }
+
+interface Lacking {
+  readonly title: string;
+  readonly why: JSX.Element;
+}
+
+const NO_READ_STORE: Lacking = {
+  title: 'The service runs without a read store',
+  why: (
+    <p>
+      Events and states are not copied to where SQL would find them: <code>READ_STORE</code> is <code>none</code>. The
+      owner of the service sets it.
+    </p>
+  ),
+};
+const NO_SQL_ACCOUNTS: Lacking = {
+  title: 'The service does not have this',
+  why: (
+    <p>
+      Accounts for SQL are users of a ClickHouse server. The service keeps its rows without one: statements are run on
+      the page of SQL, and by <code>POST /sql</code>.
+    </p>
+  ),
+};
+const withoutReadStore = ({ hasReadStore }: Session): Lacking | undefined => (hasReadStore ? undefined : NO_READ_STORE);
 
 const OF_TENANT: readonly Place[] = [
   { path: '/', name: 'Overview', keys: 'g o', page: HomePage },
@@ -74,13 +99,14 @@ const OF_TENANT: readonly Place[] = [
   },
   { path: '/feed', name: 'Feed', keys: 'g f', scope: 'read', page: FeedPage },
   { path: '/code', name: 'Code', keys: 'g c', scope: 'deploy', page: CodePage },
-  { path: '/sql', name: 'SQL', keys: 'g s', scope: 'sql', page: SqlPage },
+  { path: '/sql', name: 'SQL', keys: 'g s', scope: 'sql', lacking: withoutReadStore, page: SqlPage },
   {
     path: '/sql-accounts',
     name: 'SQL accounts',
     keys: 'g b',
     scope: 'sql',
-    isOffered: ({ hasSqlAccounts }) => hasSqlAccounts,
+    lacking: (session) =>
+      withoutReadStore(session) ?? (session.may('sql') && !session.hasSqlAccounts ? NO_SQL_ACCOUNTS : undefined),
     page: SqlAccountsPage,
   },
   {
@@ -294,10 +320,8 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
   );
 }
 
-const isOpen = ({ scope, isOffered }: Place, session: Session): boolean =>
-  (scope === undefined || session.may(scope)) &&
-  (scope !== 'sql' || session.hasReadStore) &&
-  isOffered?.(session) !== false;
+const isOpen = ({ scope, lacking }: Place, session: Session): boolean =>
+  (scope === undefined || session.may(scope)) && lacking?.(session) === undefined;
 
 /** What a page can't show leaves the way to the other pages open. */
 function Guarded({ children }: { readonly children: ComponentChildren }): JSX.Element {
@@ -326,35 +350,26 @@ function Tab({ place: { path, name, ones = {} } }: { readonly place: Place }): J
   );
 }
 
-const Closed = ({
-  place: { name, scope, isOffered },
+function Closed({
+  place: { name, scope, lacking },
   session,
 }: {
   readonly place: Place;
   readonly session: Session;
-}): JSX.Element => (
-  <Page title={name}>
-    {scope === 'sql' && !session.hasReadStore ? (
-      <Empty title="The service runs without a read store">
-        <p>
-          Events and states are not copied to where SQL would find them: <code>READ_STORE</code> is <code>none</code>.
-          The owner of the service sets it.
-        </p>
-      </Empty>
-    ) : isOffered !== undefined && scope !== undefined && session.may(scope) ? (
-      <Empty title="The service does not have this">
-        <p>
-          Accounts for SQL are users of a ClickHouse server. The service keeps its rows without one: statements are run
-          on the page of SQL, and by <code>POST /sql</code>.
-        </p>
-      </Empty>
-    ) : (
-      <Empty title={`Your key may not do this: its scopes leave out “${scope}”`}>
-        <p>Sign out, and in again with a key that has it. The owner of the service makes keys.</p>
-      </Empty>
-    )}
-  </Page>
-);
+}): JSX.Element {
+  const lack = lacking?.(session);
+  return (
+    <Page title={name}>
+      {lack === undefined ? (
+        <Empty title={`Your key may not do this: its scopes leave out “${scope}”`}>
+          <p>Sign out, and in again with a key that has it. The owner of the service makes keys.</p>
+        </Empty>
+      ) : (
+        <Empty title={lack.title}>{lack.why}</Empty>
+      )}
+    </Page>
+  );
+}
 
 function Missing({ kind, path }: { readonly kind: Session['kind']; readonly path: string }): JSX.Element {
   const others = kind === 'admin' ? OF_TENANT : OF_ADMIN;

@@ -273,18 +273,40 @@ function Seen({ before, after, onReleased }: SeenStates & { readonly onReleased:
 const UNBOUND = 'none';
 
 /**
- * Which code makes the states of the type, and since when. It is taken from the list of types: to ask for the binding of a type that has
- * none is refused, and a browser logs each refusal as an error.
+ * Which code makes the states of the type, and since when. Until one is bound it is taken from the list of types: to ask for the binding of a
+ * type that has none is refused, and a browser logs each refusal as an error.
  */
-const useCode = (client: Session['client'], type: string): Loaded<string> =>
-  useLoad(
+function useCode(client: Session['client'], type: string): Loaded<string> {
+  const bound = useRef<string>();
+  return useLoad(
     async (signal) => {
-      const one = (await aggregateTypesOf(client, signal)).find(({ aggregateType }) => aggregateType === type);
+      const one =
+        bound.current === type
+          ? await bindingOf(client, type, signal)
+          : (await aggregateTypesOf(client, signal)).find(({ aggregateType }) => aggregateType === type);
+      bound.current = one?.reducerId === undefined ? undefined : type;
       return one?.reducerId === undefined ? UNBOUND : `${one.reducerId} ${one.className} ${one.boundAt}`;
     },
     [client, type],
     CODE_EVERY_MS,
   );
+}
+
+type Binding = Operations['getBinding']['answer'];
+
+/** Undefined: it was taken away. */
+async function bindingOf(
+  client: Session['client'],
+  type: string,
+  signal: AbortSignal,
+): Promise<Partial<Binding> | undefined> {
+  try {
+    return await client.request('getBinding', { path: { type }, signal });
+  } catch (error) {
+    if (isRefused(error, 'NO_REDUCER_BOUND')) return undefined;
+    throw error;
+  }
+}
 
 /** A step of the slider has one of its two states from the step before. */
 function useStates(
