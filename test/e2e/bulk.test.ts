@@ -14,7 +14,7 @@ test('appends line by line', async (t) => {
     env: { BULK_IDLE_MS: '1500', REQUEST_TIMEOUT_MS: '1000', HEADERS_TIMEOUT_MS: '1000' },
   });
   const api = new Api(service);
-  const admin = (method: string, path: string, body: unknown): Promise<Answer> =>
+  const admin = (method: string, path: string, body?: unknown): Promise<Answer> =>
     new Api(service, null).request(method, path, { body, headers: { 'x-admin-key': ADMIN_KEY } });
   const send = (lines: readonly (object | string)[], query = '') => bulk(service.url, API_KEY, lines, query);
 
@@ -288,6 +288,19 @@ test('appends line by line', async (t) => {
     await patch({ suspended: true });
     const last = await open.next();
     assert.deepEqual([last?.line, last?.status, last?.code], [2, 403, 'TENANT_SUSPENDED']);
+    assert.equal(await open.next(), undefined);
+  });
+
+  await t.test('a stream of a tenant that is deleted says so in its last line', async () => {
+    const { apiKey } = success(await admin('POST', '/admin/tenants', { tenantId: 'doomed' }), 201).json<{
+      apiKey: string;
+    }>();
+    const open = new BulkClient(service.url, apiKey);
+    open.write(noted('doomed-1'));
+    assert.equal((await open.next())?.status, 201);
+    success(await admin('DELETE', '/admin/tenants/doomed'), 204);
+    const last = await open.next();
+    assert.deepEqual([last?.line, last?.status, last?.code], [2, 404, 'NOT_FOUND'], JSON.stringify(last));
     assert.equal(await open.next(), undefined);
   });
 

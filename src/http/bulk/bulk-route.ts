@@ -64,7 +64,9 @@ export class BulkRoute {
   constructor(options: BulkOptions) {
     this.#options = options;
     const { authenticator } = options.admission;
-    authenticator.onRevoked((keyId) => this.#endAll((stream) => stream.keyId === keyId));
+    authenticator.onRevoked((keyId, why) =>
+      this.#endAll((stream) => stream.keyId === keyId, why === 'tenant deleted' ? deleted() : undefined),
+    );
     onSuspension(options.catalog, ({ tenantId }, suspended) => {
       if (suspended) this.#endAll((stream) => stream.tenantId === tenantId);
     });
@@ -108,8 +110,8 @@ export class BulkRoute {
     this.#endAll(() => true);
   }
 
-  #endAll(which: (stream: BulkStream) => boolean): void {
-    for (const stream of this.#streams) if (which(stream)) stream.stop();
+  #endAll(which: (stream: BulkStream) => boolean, why?: StatefoldError): void {
+    for (const stream of this.#streams) if (which(stream)) stream.stop(why);
   }
 }
 
@@ -136,6 +138,7 @@ class BulkStream implements LaneHost {
   /** What lines have cost since the last turn, with the one that is to be parsed. */
   #owed = 0;
   #stopping = false;
+  #stoppedFor: StatefoldError | undefined;
   /** The line with which it was seen that nothing more is taken. */
   #refusedAt: number | undefined;
 
@@ -163,9 +166,10 @@ class BulkStream implements LaneHost {
     return this.#of.forwarded;
   }
 
-  /** Reads no more; what was read is answered. */
-  stop(): void {
+  /** Reads no more; what was read is answered. `why`: unless given, what the key is refused for by now, or that the service ends. */
+  stop(why?: StatefoldError): void {
     this.#stopping = true;
+    this.#stoppedFor ??= why;
     this.#source.end('stopped');
   }
 
@@ -273,6 +277,7 @@ class BulkStream implements LaneHost {
 
   /** Why nothing more is taken of this tenant, or by this key. */
   #refusal(): unknown {
+    if (this.#stoppedFor !== undefined) return this.#stoppedFor;
     try {
       this.#options.admission.authenticator.authenticate(this.#request, SCOPE);
       return undefined;
@@ -496,6 +501,9 @@ const closing = (): StatefoldError =>
     'UNAVAILABLE',
     'the service is shutting down: this line and those behind it were not read, send them again',
   );
+
+const deleted = (): StatefoldError =>
+  new StatefoldError('NOT_FOUND', 'the tenant was deleted: this line and those behind it were not read');
 
 function refusalLine(line: number, thrown: unknown): string {
   const { code, message, errors, details, retryable } = knownError(thrown);
