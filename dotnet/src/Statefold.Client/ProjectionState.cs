@@ -1,3 +1,5 @@
+using System.Text.Json;
+
 namespace Statefold.Client;
 
 /// <summary>A state of a projection.</summary>
@@ -18,4 +20,18 @@ public sealed record ProjectionState<T>
 
     /// <summary>When it changed last (UTC, milliseconds).</summary>
     public required DateTimeOffset LastModified { get; init; }
+
+    // What is around the state has the names of the service, whatever the options of the owner are.
+    internal static ProjectionState<T> Read(JsonElement item, JsonSerializerOptions json)
+    {
+        var read = item.Deserialize<ProjectionState<JsonElement>>(JsonSerializerOptions.Web)!;
+        return new ProjectionState<T>
+        {
+            Key = read.Key,
+            ClassName = read.ClassName,
+            State = JsonText.As<T>(read.State, json),
+            Sequence = read.Sequence,
+            LastModified = read.LastModified,
+        };
+    }
 }

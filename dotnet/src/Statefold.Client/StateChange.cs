@@ -1,3 +1,5 @@
+using System.Text.Json;
+
 namespace Statefold.Client;
 
 /// <summary>A change of a projection.</summary>
@@ -36,4 +38,24 @@ public sealed record StateChange<T>
 
     /// <summary>Why the state changed, where no event came: a build, a rollback and the like.</summary>
     public string? Cause { get; init; }
+
+    // What is around the state has the names of the service, whatever the options of the owner are.
+    internal static StateChange<T> Read(JsonElement item, JsonSerializerOptions json)
+    {
+        var read = item.Deserialize<StateChange<JsonElement>>(JsonSerializerOptions.Web)!;
+        return new StateChange<T>
+        {
+            Sequence = read.Sequence,
+            ProjectionId = read.ProjectionId,
+            ClassName = read.ClassName,
+            Key = read.Key,
+            State = JsonText.As<T>(read.State, json),
+            AggregateId = read.AggregateId,
+            AggregateType = read.AggregateType,
+            Version = read.Version,
+            EventId = read.EventId,
+            Timestamp = read.Timestamp,
+            Cause = read.Cause,
+        };
+    }
 }

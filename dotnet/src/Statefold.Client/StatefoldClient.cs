@@ -181,7 +181,7 @@ public sealed class StatefoldClient : IDisposable
             var page = await GetAsync($"/projections/{Uri.EscapeDataString(projectionId)}/states{query}", cancellation).ConfigureAwait(false);
             foreach (var item in page.GetProperty("states").EnumerateArray())
             {
-                yield return item.Deserialize<ProjectionState<T>>(Json)!;
+                yield return ProjectionState<T>.Read(item, Json);
             }
 
             cursor = page.TryGetProperty("nextCursor", out var next) ? next.GetString() : null;
@@ -203,7 +203,7 @@ public sealed class StatefoldClient : IDisposable
         var path = $"/projections/{Uri.EscapeDataString(projectionId)}/states/{Uri.EscapeDataString(key)}";
         var found = await FindAsync(path + Query.Of([("waitFor", Query.Text(waitFor))]), cancellation).ConfigureAwait(false);
         return found is { } page && page.GetProperty("states").EnumerateArray().FirstOrDefault() is { ValueKind: JsonValueKind.Object } state
-            ? state.Deserialize<ProjectionState<T>>(Json)
+            ? ProjectionState<T>.Read(state, Json)
             : null;
     }
 
@@ -283,7 +283,7 @@ public sealed class StatefoldClient : IDisposable
             Cursor = "afterSequence",
             Type = "state_changed",
             Members = ("notifications", "cursor"),
-            ItemOf = item => item.Deserialize<StateChange<T>>(Json)!,
+            ItemOf = item => StateChange<T>.Read(item, Json),
             PlaceOf = item => item.Sequence,
         };
         return Subscription<StateChange<T>>.FollowAsync(transport, followed, options, cancellation);

@@ -169,7 +169,9 @@ function timeOf(time: Date | string | number | undefined): string {
   if (time === undefined) return '';
   const date = new Date(time);
   if (Number.isNaN(date.getTime()))
-    throw new RangeError(`time must be a Date, an ISO 8601 text or milliseconds since the epoch, and is ${time}`);
+    throw new RangeError(
+      `time must be a Date, an ISO 8601 text or milliseconds since the epoch, and is ${String(time)}`,
+    );
   return date.toISOString();
 }
 
