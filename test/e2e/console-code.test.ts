@@ -17,6 +17,9 @@ test('the pages where people write', { skip: needsChromium || noJail }, async (t
   const browser = await openChromium(t);
   await api.append('trip-1', 'Landed', { origin: 'DTW', delay: 12 });
   await api.append('trip-2', 'Landed', { origin: 'LAS', delay: 40 });
+  // The page asks once what there is: by then the view of these events has to be.
+  const views = `SELECT name FROM system.tables WHERE name = 'trip_events'`;
+  await until(async () => (await api.post('/sql', { query: views })).text.includes('trip_events'));
 
   await t.test('SQL: a statement by keys, its answer as table, chart and files, and the views as a tree', async (t) => {
     const page = await opened(t, browser, service, { path: '/console/sql', refusals: [400] });
