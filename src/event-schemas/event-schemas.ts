@@ -95,7 +95,12 @@ export class EventSchemas {
     const before = tenant.types.get(eventType);
     if (before !== undefined) tenant.compiled.delete(before);
     tenant.types.delete(eventType);
-    if (tenant.types.size === 0) this.#tenants.delete(tenantId);
+    this.#forgetIdle(tenantId, tenant);
+  }
+
+  /** What waits for checks of types that have a schema no more is not overtaken either. */
+  #forgetIdle(tenantId: string, { types, queue }: TenantSchemas): boolean {
+    return types.size === 0 && queue.isIdle && this.#tenants.delete(tenantId);
   }
 
   /** Of compiled schemas that are in memory, bytes, about. */
@@ -108,7 +113,7 @@ export class EventSchemas {
     return {
       unfit: (appends) => {
         const tenant = this.#tenants.get(tenantId);
-        if (tenant === undefined) return undefined;
+        if (tenant === undefined || this.#forgetIdle(tenantId, tenant)) return undefined;
         const { types, queue } = tenant;
         if (appends.some(({ events }) => events.some(({ eventType }) => types.has(eventType))))
           return queue.run(this.#checks(tenant, appends));

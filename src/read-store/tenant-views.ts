@@ -214,9 +214,12 @@ function castOf(place: string, type: string, has: 'one type' | 'several'): strin
 function fromText(json: string, path: string, type: string | undefined): string {
   const value = (names: readonly string[]): string => fromTextAt([rawOf(json), ...names.map(quoted)].join(', '), type);
   const whole = value([path]);
-  return path.includes('.') && type?.startsWith('Array(') !== true
-    ? `coalesce(${whole}, ${value(path.split('.'))})`
-    : whole;
+  if (!path.includes('.')) return whole;
+  const within = value(path.split('.'));
+  // A list is empty where there is none, and not NULL.
+  return type?.startsWith('Array(') === true
+    ? `if(JSONHas(${rawOf(json)}, ${quoted(path)}), ${whole}, ${within})`
+    : `coalesce(${whole}, ${within})`;
 }
 
 function fromTextAt(place: string, type: string | undefined): string {

@@ -445,7 +445,7 @@ public sealed record Stored(${members.join(', ')});
   await t.test('what no type is declared of is a time by the same rule', async () => {
     const at = (text: string): object => ({
       at: text,
-      dotted: { at: text },
+      dotted: { at: text, all: [text] },
       '^at': text,
       list: [text],
       lists: [[text]],
@@ -454,7 +454,7 @@ public sealed record Stored(${members.join(', ')});
     const read = async (): Promise<unknown[]> =>
       success(
         await sql(
-          'SELECT at, `dotted.at` AS dotted, `^at` AS odd, list, lists FROM moment_events ORDER BY aggregate_id, version',
+          'SELECT at, `dotted.at` AS dotted, `dotted.all` AS all, `^at` AS odd, list, lists FROM moment_events ORDER BY aggregate_id, version',
           { format: 'JSONEachRow' },
         ),
         200,
@@ -464,14 +464,16 @@ public sealed record Stored(${members.join(', ')});
         .map((line) => JSON.parse(line) as unknown);
     assert.deepEqual(
       await read(),
-      TAKEN_FOR_TIMES.map(([text, time]) => ({ at: time, dotted: time, odd: time, list: [text], lists: [[text]] })),
+      TAKEN_FOR_TIMES.map(([text, time]) => ({
+        ...{ at: time, dotted: time, all: [text], odd: time, list: [text], lists: [[text]] },
+      })),
     );
     // One that the engine takes for none: all are as they were written.
     await append('moment-0', at('soon'));
     assert.deepEqual(
       await read(),
       ['soon', ...TAKEN_FOR_TIMES.map(([text]) => text)].map((text) => ({
-        ...{ at: text, dotted: text, odd: text, list: [text], lists: [[text]] },
+        ...{ at: text, dotted: text, all: [text], odd: text, list: [text], lists: [[text]] },
       })),
     );
   });

@@ -65,6 +65,10 @@ test('large events are checked by a thread of their own, and what comes behind t
   assert.ok(large instanceof Promise);
   const small = ask({});
   assert.ok(small instanceof Promise, 'it does not overtake');
+  // Nor where the tenant's last schema is gone meanwhile.
+  catalog.set('eventType', eventTypeId('t', 'wide'), undefined);
+  assert.ok(ask({}) instanceof Promise);
+  catalog.set('eventType', eventTypeId('t', 'wide'), entityOf('t', 'wide', { maxProperties: 49_999 }));
   assert.deepEqual(
     await Promise.all([noted('large', large), noted('small', small), noted('fits', ask(members(49_999)))]),
     ['SCHEMA_VIOLATION', undefined, undefined],

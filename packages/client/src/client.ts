@@ -63,6 +63,11 @@ const DONE_TWICE: ReadonlySet<OperationId> = new Set<OperationId>([
   'resumeWebhookEndpoint',
   'querySql',
 ]);
+/**
+ * Of what a DELETE of these does not find there never was any: an aggregate that is erased already is erased again, and a rebuild that was
+ * called off is a conflict.
+ */
+const NEVER_GONE: ReadonlySet<OperationId> = new Set<OperationId>(['eraseAggregate', 'cancelReadStoreRebuild']);
 
 /** What an operation is asked with, of whatever operation. */
 type AnyAsked = CallOptions & {
@@ -115,8 +120,7 @@ export class StatefoldClient implements Requests {
       body: body === undefined || typeof body === 'string' || body instanceof FormData ? body : JSON.stringify(body),
       headers: isAppend ? { 'Idempotency-Key': idempotencyKey ?? crypto.randomUUID() } : undefined,
       repeatable: isAppend || SAFE.has(method) || DONE_TWICE.has(operation),
-      // An aggregate that is erased already is erased again: where there is none there never was.
-      goneIsDone: method === 'DELETE' && operation !== 'eraseAggregate',
+      goneIsDone: method === 'DELETE' && !NEVER_GONE.has(operation),
       signal,
       timeoutMs,
     });
