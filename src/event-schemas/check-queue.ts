@@ -17,7 +17,8 @@ const MOST_WAITING = 5_000;
 
 /**
  * The checks of a tenant's appends, in the order in which these came. What is little is done at once; past that they take turns with
- * all else, a part in each round of the event loop. So whatever a tenant has made its schemas cost, it waits for them alone.
+ * all else, a part in each round of the event loop. So whatever a tenant has made its schemas cost, it waits for them alone; for the thread
+ * that checks large events it waits with others, each of which has one event in it at a time.
  */
 export class CheckQueue {
   #spent = 0;
