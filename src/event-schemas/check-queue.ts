@@ -1,7 +1,10 @@
 import { StatefoldError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
 
-/** Checks that give way after each event: they tell what it took, or give a promise, which never rejects, where something else is to be done before they go on. */
+/**
+ * Checks that give way after each event: they tell what it took, or give a promise, which never rejects, where something else is to be done
+ * before they go on.
+ */
 export type Checks = Generator<number | Promise<void>, StatefoldError | undefined, void>;
 type Step = IteratorResult<number | Promise<void>, StatefoldError | undefined>;
 

@@ -156,8 +156,9 @@ export class FairPermits {
     if (this.#queues.size === 0) {
       this.#cancelTimer?.();
       this.#cancelTimer = undefined;
+      return;
     }
-    if (long === undefined || this.#queues.size === 0 || this.#cancelTimer !== undefined) return;
+    if (long === undefined || this.#cancelTimer !== undefined) return;
     const now = this.#timers.now();
     for (const { since } of this.#young) {
       const wait = since + long.afterMs - now;

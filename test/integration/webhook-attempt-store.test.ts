@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import test from 'node:test';
+import test, { type TestContext } from 'node:test';
 import { systemClock } from '../../src/core/clock.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
@@ -10,13 +10,18 @@ import { KEPT_ATTEMPTS } from '../../src/webhooks/attempt-store.js';
 import { LogAttemptStore } from '../../src/webhooks/log-attempt-store.js';
 import { ManualTimers } from '../support/notifier-world.js';
 
-test('the latest attempts are listed, newest first, however many there were, before and after they are written', async (t) => {
+async function openLog(t: TestContext): Promise<LmdbLog> {
   const path = await mkdtemp(join(tmpdir(), 'statefold-attempts-'));
   const log = new LmdbLog({ path });
   t.after(async () => {
     await log.close();
     await rm(path, { recursive: true, force: true });
   });
+  return log;
+}
+
+test('the latest attempts are listed, newest first, however many there were, before and after they are written', async (t) => {
+  const log = await openLog(t);
   const timers = new ManualTimers();
   let store = await LogAttemptStore.open(log, silentLogger, systemClock, timers);
   let last = 0;
@@ -48,12 +53,7 @@ test('the latest attempts are listed, newest first, however many there were, bef
 });
 
 test('an endpoint that stops while its attempts are written keeps them', async (t) => {
-  const path = await mkdtemp(join(tmpdir(), 'statefold-attempts-'));
-  const log = new LmdbLog({ path });
-  t.after(async () => {
-    await log.close();
-    await rm(path, { recursive: true, force: true });
-  });
+  const log = await openLog(t);
   const timers = new ManualTimers();
   const store = await LogAttemptStore.open(log, silentLogger, systemClock, timers);
   const add = (n: number): void =>

@@ -288,11 +288,15 @@ public sealed class ClientTests(TestService service) : IClassFixture<TestService
         }
 
         // What is around a state has the names of the service.
-        using var snake = new StatefoldClient(service.Options with { Json = new JsonSerializerOptions { PropertyNamingPolicy = JsonNamingPolicy.SnakeCaseLower } });
+        var snakeCase = new JsonSerializerOptions { PropertyNamingPolicy = JsonNamingPolicy.SnakeCaseLower };
+        using var snake = new StatefoldClient(service.Options with { Json = snakeCase });
         var of = new FollowOptions { Key = ids[4] };
-        Assert.Equal(told[4].Sequence, (await snake.FollowProjectionAsync<JsonElement>(service.ProjectionId, of, soon).FirstAsync(soon)).Sequence);
-        Assert.Equal(state, await snake.ReadProjectionStateAsync<JsonElement>(service.ProjectionId, ids[4], position, soon) is { } read ? read with { State = state.State } : null);
-        Assert.Equal(ids[0], Assert.Single(await snake.ReadProjectionAsync<JsonElement>(service.ProjectionId, ids[0], cancellation: soon).ToListAsync(soon)).Key);
+        var change4 = await snake.FollowProjectionAsync<JsonElement>(service.ProjectionId, of, soon).FirstAsync(soon);
+        Assert.Equal(told[4].Sequence, change4.Sequence);
+        var again = await snake.ReadProjectionStateAsync<JsonElement>(service.ProjectionId, ids[4], position, soon);
+        Assert.Equal(state, again! with { State = state.State });
+        var first = await snake.ReadProjectionAsync<JsonElement>(service.ProjectionId, ids[0], cancellation: soon).ToListAsync(soon);
+        Assert.Equal(ids[0], Assert.Single(first).Key);
 
         var gone = await Assert.ThrowsAsync<StatefoldException>(async () =>
             await client.FollowProjectionAsync<JsonElement>("nothing", cancellation: soon).FirstAsync(soon));
