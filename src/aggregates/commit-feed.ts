@@ -1,6 +1,6 @@
 import { withoutErased } from '../core/event.js';
 import type { EventsBody } from '../core/records.js';
-import { INPUTS, type Input, type InputFeed } from '../feed/inputs.js';
+import { commitInput, INPUTS, type Input, type InputFeed } from '../feed/inputs.js';
 import { LogFeed, type Left, type LogFeedOptions } from '../feed/log-feed.js';
 
 /** Which aggregates were erased, as far as the partition is folded. */
@@ -55,6 +55,6 @@ export class WithoutErased implements Left<Input> {
     if (input.kind === 'release') return isErased(input.aggregateId) ? undefined : input;
     if (input.kind !== 'commit') return input;
     const commit = withoutErased(input.commit, isErased);
-    return commit === input.commit ? input : commit && { kind: 'commit', commit };
+    return commit === input.commit ? input : commit && commitInput(commit);
   }
 }

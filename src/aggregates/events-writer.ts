@@ -6,7 +6,7 @@ import type { AppendCommand, StoredCommit, TransactionCommand, TransactionCommit
 import { ERASED_BASE, type Control, type EventsBody, type TransactionValue } from '../core/records.js';
 import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
-import { controlInput } from '../feed/inputs.js';
+import { commitInput, controlInput } from '../feed/inputs.js';
 import type { BodyCodec, RecordCodec } from '../log/codec/codec.js';
 import { commitBytes, storedCommitBytes, transactionBytes } from '../log/codec/commit-bytes.js';
 import { EventsLog } from '../log/journal/events-log.js';
@@ -322,7 +322,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
       tables.setCommand(aggregateId, value.commandId, { offset: record.offset, requestHash: value.requestHash });
     tables.bytes.addCommit(storedCommitBytes(commit));
     eachEventType(value, (eventType) => tables.eventTypes.add(eventType, value.aggregateType, value.timestamp));
-    this.inputs.push({ kind: 'commit', commit });
+    this.inputs.push(commitInput(commit));
     this.#options.listener.committed(commit);
     if (draft instanceof AppendDraft) draft.pending.resolve({ commit, replayed: false });
   }
@@ -356,7 +356,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     }
     if (value.keyed) tables.setCommand(OF_TENANT, value.commandId, { offset, requestHash: value.requestHash });
     tables.bytes.addCommit(storedCommitBytes(commit));
-    this.inputs.push({ kind: 'commit', commit });
+    this.inputs.push(commitInput(commit));
     this.#options.listener.committed(commit);
     own?.pending.resolve({ commit, replayed: false });
   }

@@ -119,6 +119,26 @@ export interface CommitEvent extends NewEvent {
 /** No commit has more events: the positions of a tenant's events rest on it, so it may never be another number. */
 export const MAX_COMMIT_EVENTS = 2 ** 17;
 
+/**
+ * Where an event lies in the bytes of its record, for who only copies it: to make the event costs more. One serves many: it is filled
+ * anew for each, and let go so that it does not keep all that was read with the record.
+ */
+export class EventSpan {
+  bytes: Buffer = NO_BYTES;
+  /** Of the 16 bytes of its id. */
+  idAt = 0;
+  eventType = '';
+  /** Of its JSON, the end exclusive. */
+  dataAt = 0;
+  dataEnd = 0;
+
+  letGo(): void {
+    this.bytes = NO_BYTES;
+  }
+}
+
+const NO_BYTES = Buffer.alloc(0);
+
 /** What an accepted commit added to one aggregate: all of it, or a transaction's part. With the place in the log that makes it so. */
 export interface AggregateCommit {
   readonly offset: number;
@@ -137,6 +157,8 @@ export interface AggregateCommit {
   /** Of a transaction's part: how many events of other aggregates come before its first one, where some of those were erased. */
   readonly first?: number;
   readonly parts?: undefined;
+  /** Fills the span with the event at the index; false: it is in `events` alone, or has an id or metadata of its own. */
+  spanOf?(index: number, span: EventSpan): boolean;
 }
 
 /** An accepted commit over several aggregates: one record of the log. */

@@ -50,6 +50,17 @@ export function uuidText(bytes: Uint8Array, offset = 0): string {
   );
 }
 
+/** The characters of `uuidText`, written into `into`, where they take 36 bytes. */
+export function writeUuidText(into: Uint8Array, at: number, bytes: Uint8Array, offset: number): void {
+  let to = at;
+  for (let i = 0; i < 16; i++) {
+    if (i === 4 || i === 6 || i === 8 || i === 10) into[to++] = DASH;
+    const byte = bytes[offset + i] as number;
+    into[to++] = HIGH[byte] as number;
+    into[to++] = LOW[byte] as number;
+  }
+}
+
 const POOL = Buffer.alloc(10 * 1024);
 let used = POOL.length;
 

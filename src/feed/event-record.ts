@@ -1,8 +1,9 @@
-import { isoTimestamp } from '../core/event.js';
+import { EventSpan, isoTimestamp } from '../core/event.js';
 import {
   bytesOnce,
   isAskedAgain,
   isErasure,
+  spannedIn,
   type FeedItem,
   type PositionedErasure,
   type PositionedEvent,
@@ -47,6 +48,8 @@ const PLAIN = /^[ !#-[\]-~]*$/;
 
 /** Of what is encoded for many. */
 const encoding = new LineBuffer();
+/** Of the event that is being written. */
+const span = new EventSpan();
 
 /** `data` and `metadata` as they were sent, line breaks too. */
 function encodeRecord(event: PositionedEvent): Buffer {
@@ -66,26 +69,29 @@ export function writeEventLine(item: FeedItem, lines: LineBuffer): boolean {
   return true;
 }
 
+const HEAD = Buffer.from('{"position":');
+const EVENT_ID = Buffer.from(',"eventId":"');
+const AGGREGATE_ID = Buffer.from('","aggregateId":');
+const VERSION = Buffer.from(',"version":');
+
 /** The event and its end; `joined`: no line ends within it. */
 function writeEvent(event: PositionedEvent, lines: LineBuffer, joined: boolean): void {
-  lines.ascii('{"position":');
-  lines.ascii(String(event.position));
-  lines.ascii(',"eventId":"');
-  lines.ascii(event.eventId);
-  lines.ascii('","aggregateId":');
+  const commit = spannedIn(event, span);
+  lines.bytes(HEAD);
+  lines.integer(event.position);
+  lines.bytes(EVENT_ID);
+  if (commit === undefined) lines.ascii(event.eventId);
+  else lines.uuid(span.bytes, span.idAt);
+  lines.bytes(AGGREGATE_ID);
   writeText(event.aggregateId, lines);
-  lines.ascii(',"aggregateType":"');
-  lines.ascii(event.aggregateType);
-  lines.ascii('","eventType":');
-  writeText(event.eventType, lines);
-  lines.ascii(',"data":');
-  lines.json(event.data, joined);
-  lines.ascii(',"version":');
-  lines.ascii(String(event.version));
-  lines.ascii(',"timestamp":"');
-  lines.ascii(isoTimestamp(event.timestamp));
-  lines.ascii('"');
-  const { correlationId, causationId, metadata } = event;
+  lines.bytes(typesOf(event.aggregateType, commit === undefined ? event.eventType : span.eventType));
+  if (commit === undefined) lines.json(event.data, joined);
+  else lines.json(span.bytes, joined, span.dataAt, span.dataEnd);
+  span.letGo();
+  lines.bytes(VERSION);
+  lines.integer(event.version);
+  lines.bytes(timeOf(event.timestamp));
+  const { correlationId, causationId, metadata } = commit ?? event;
   if (correlationId !== undefined) lines.text(`,"correlationId":${JSON.stringify(correlationId)}`);
   if (causationId !== undefined) lines.text(`,"causationId":${JSON.stringify(causationId)}`);
   if (metadata !== undefined) {
@@ -100,4 +106,32 @@ function writeText(text: string, lines: LineBuffer): void {
   lines.ascii('"');
   lines.ascii(text);
   lines.ascii('"');
+}
+
+interface Types {
+  readonly aggregateType: string;
+  readonly bytes: Buffer;
+}
+
+const KEPT_TYPES = 256;
+/** By the type of the event: there are few, and each comes again and again. */
+const types = new Map<string, Types>();
+
+/** From the type of the aggregate to the data. */
+function typesOf(aggregateType: string, eventType: string): Buffer {
+  const known = types.get(eventType);
+  if (known?.aggregateType === aggregateType) return known.bytes;
+  const bytes = Buffer.from(`,"aggregateType":"${aggregateType}","eventType":${JSON.stringify(eventType)},"data":`);
+  if (types.size >= KEPT_TYPES) types.clear();
+  types.set(eventType, { aggregateType, bytes });
+  return bytes;
+}
+
+let lastTime = { of: NaN, bytes: Buffer.alloc(0) };
+
+/** From the version to what few events have. The events of a page are often of one millisecond. */
+function timeOf(timestamp: number): Buffer {
+  if (timestamp !== lastTime.of)
+    lastTime = { of: timestamp, bytes: Buffer.from(`,"timestamp":"${isoTimestamp(timestamp)}"`) };
+  return lastTime.bytes;
 }

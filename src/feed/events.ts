@@ -2,6 +2,8 @@ import {
   eventsIn,
   MAX_COMMIT_EVENTS,
   type AggregateCommit,
+  type CommitEvent,
+  type EventSpan,
   type StoredCommit,
   type StoredEvent,
 } from '../core/event.js';
@@ -192,23 +194,36 @@ function positioned(input: CommitInput): readonly PositionedEvent[] {
         ));
 }
 
-const positionedFrom = (first: number, commit: AggregateCommit): PositionedEvent[] =>
-  commit.events.map((event, i) => new EventInFeed(first + i, commit, event, commit.baseVersion + i + 1));
+function positionedFrom(first: number, commit: AggregateCommit): PositionedEvent[] {
+  const count = eventsIn(commit);
+  // Most commits have one event: an array that grows would have room for many.
+  if (count === 1) return [new EventInFeed(first, commit, 0)];
+  const events: PositionedEvent[] = [];
+  for (let i = 0; i < count; i++) events.push(new EventInFeed(first + i, commit, i));
+  return events;
+}
 
 /** Keeps its bytes: it is encoded for who asks first, and told to all. What it says is that of the commit: a copy would cost more than all else. */
 class EventInFeed implements PositionedEvent {
   readonly position: number;
-  readonly version: number;
-  readonly #commit: AggregateCommit;
-  readonly #event: AggregateCommit['events'][number];
+  readonly commit: AggregateCommit;
+  readonly #index: number;
   #bytes: RecordBytes | undefined;
   #asked = false;
 
-  constructor(position: number, commit: AggregateCommit, event: AggregateCommit['events'][number], version: number) {
+  constructor(position: number, commit: AggregateCommit, index: number) {
     this.position = position;
-    this.version = version;
-    this.#commit = commit;
-    this.#event = event;
+    this.commit = commit;
+    this.#index = index;
+  }
+
+  get version(): number {
+    return this.commit.baseVersion + this.#index + 1;
+  }
+
+  /** Made when somebody looks at it: to write it, `spanIn` does. */
+  get #event(): CommitEvent {
+    return this.commit.events[this.#index] as CommitEvent;
   }
 
   get eventId(): string {
@@ -216,11 +231,11 @@ class EventInFeed implements PositionedEvent {
   }
 
   get aggregateId(): string {
-    return this.#commit.aggregateId;
+    return this.commit.aggregateId;
   }
 
   get aggregateType(): string {
-    return this.#commit.aggregateType;
+    return this.commit.aggregateType;
   }
 
   get eventType(): string {
@@ -228,15 +243,15 @@ class EventInFeed implements PositionedEvent {
   }
 
   get timestamp(): number {
-    return this.#commit.timestamp;
+    return this.commit.timestamp;
   }
 
   get correlationId(): string | undefined {
-    return this.#event.correlationId ?? this.#commit.correlationId;
+    return this.#event.correlationId ?? this.commit.correlationId;
   }
 
   get causationId(): string | undefined {
-    return this.#event.causationId ?? this.#commit.causationId;
+    return this.#event.causationId ?? this.commit.causationId;
   }
 
   get data(): Buffer {
@@ -244,7 +259,11 @@ class EventInFeed implements PositionedEvent {
   }
 
   get metadata(): Buffer | undefined {
-    return this.#event.metadata ?? this.#commit.metadata;
+    return this.#event.metadata ?? this.commit.metadata;
+  }
+
+  spanIn(span: EventSpan): boolean {
+    return this.commit.spanOf?.(this.#index, span) === true;
   }
 
   /** False the first time. */
@@ -265,6 +284,13 @@ export const isAskedAgain = (event: PositionedEvent): boolean => event instanceo
 /** The bytes of an event, encoded once where it is of a feed. */
 export const bytesOnce = (event: PositionedEvent, encoded: (event: PositionedEvent) => RecordBytes): RecordBytes =>
   event instanceof EventInFeed ? event.bytes(encoded) : encoded(event);
+
+/**
+ * The commit of an event of a feed, whose span is filled: what of the event the span does not say is the commit's. Undefined, and the
+ * span is as it was: the event itself says it all.
+ */
+export const spannedIn = (event: PositionedEvent, span: EventSpan): AggregateCommit | undefined =>
+  event instanceof EventInFeed && event.spanIn(span) ? event.commit : undefined;
 
 const eventsBefore = (parts: readonly StoredCommit[], index: number): number =>
   parts.slice(0, index).reduce((sum, part) => sum + eventsIn(part), 0);

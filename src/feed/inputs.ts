@@ -17,7 +17,7 @@ export interface CommitInput {
   readonly kind: 'commit';
   readonly commit: StoredCommit;
   /** Its events as the feed tells them: made for who asks first, and shared by all. A map beside would cost the collector more than they do. */
-  positioned?: readonly PositionedEvent[];
+  positioned?: readonly PositionedEvent[] | undefined;
 }
 
 export interface ErasedInput {
@@ -35,6 +35,9 @@ export interface InputFeed extends Feed<Input> {
   /** All inputs from `from` up to here, exclusive, are commits; undefined where that is not known without reading them. */
   commitsUntil?(from: number): number | undefined;
 }
+
+/** With room for its events: a member that comes later costs as much as the input does. */
+export const commitInput = (commit: StoredCommit): CommitInput => ({ kind: 'commit', commit, positioned: undefined });
 
 export const inputOffset = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
 
@@ -74,9 +77,9 @@ export const INPUTS: ItemKind<EventsBody, Input> = {
   positionOf: inputOffset,
   bytesOf: inputBytes,
   itemOf: (offset, body) => {
-    if (body.kind === 'Commit') return { kind: 'commit', commit: storedCommit(offset, body.value) };
+    if (body.kind === 'Commit') return commitInput(storedCommit(offset, body.value));
     return body.kind === 'Transaction'
-      ? { kind: 'commit', commit: storedTransaction(offset, body.value) }
+      ? commitInput(storedTransaction(offset, body.value))
       : controlInput(offset, body);
   },
 };

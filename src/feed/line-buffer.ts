@@ -1,8 +1,14 @@
+import { writeUuidText } from '../core/ids.js';
 import { isOneLine, joinLines } from './record-bytes.js';
 
 const FIRST_BYTES = 128 * 1024;
 /** Room that one item made is given back. */
 const KEPT_BYTES = 1024 * 1024;
+const SHORT_BYTES = 256;
+const UUID_LENGTH = 36;
+const SMALL_DIGITS = 8;
+const SMALL = 10 ** SMALL_DIGITS;
+const ZERO = 0x30;
 
 /** Gathers lines of JSON in one piece of memory: a reader of history is given hundreds at once, and a buffer for each costs more than its bytes. */
 export class LineBuffer {
@@ -28,12 +34,51 @@ export class LineBuffer {
     this.#length += this.#bytes.write(text, this.#length);
   }
 
-  /** JSON as it was sent; `joined`: line breaks between its tokens become spaces. */
-  json(json: Buffer, joined: boolean): void {
+  /** In one go: what is longer than a dozen bytes. */
+  bytes(bytes: Uint8Array): void {
+    this.#room(bytes.length);
+    this.#bytes.set(bytes, this.#length);
+    this.#length += bytes.length;
+  }
+
+  /** A whole number of at least 0 and below 2^53. */
+  integer(value: number): void {
+    if (value < SMALL) return this.#digits(value, digitsOf(value));
+    // In parts that the processor divides as integers.
+    const high = Math.floor(value / SMALL);
+    this.integer(high);
+    this.#digits(value - high * SMALL, SMALL_DIGITS);
+  }
+
+  #digits(value: number, count: number): void {
+    this.#room(count);
+    const bytes = this.#bytes;
     const from = this.#length;
-    this.#room(json.length);
-    this.#length += json.copy(this.#bytes, from);
-    if (joined && !isOneLine(json)) joinLines(this.#bytes, from, this.#length);
+    let rest = value;
+    for (let at = from + count - 1; at >= from; at--) {
+      const tenth = Math.trunc(rest / 10);
+      bytes[at] = ZERO + (rest - 10 * tenth);
+      rest = tenth;
+    }
+    this.#length = from + count;
+  }
+
+  /** The text of the UUID whose 16 bytes lie there. */
+  uuid(of: Uint8Array, from: number): void {
+    this.#room(UUID_LENGTH);
+    writeUuidText(this.#bytes, this.#length, of, from);
+    this.#length += UUID_LENGTH;
+  }
+
+  /** JSON as it was sent; `joined`: line breaks between its tokens become spaces. */
+  json(json: Buffer, joined: boolean, start = 0, end = json.length): void {
+    const from = this.#length;
+    this.#room(end - start);
+    this.#length += json.copy(this.#bytes, from, start, end);
+    if (!joined) return;
+    // A view to look through costs more than a short text does.
+    const isShort = end - start <= SHORT_BYTES;
+    if (isShort || !isOneLine(this.#bytes.subarray(from, this.#length))) joinLines(this.#bytes, from, this.#length);
   }
 
   /** Takes back what was written behind so many bytes. */
@@ -57,4 +102,11 @@ export class LineBuffer {
     this.#bytes.copy(larger, 0, 0, this.#length);
     this.#bytes = larger;
   }
+}
+
+/** Of a number below `SMALL`. */
+function digitsOf(value: number): number {
+  let digits = 1;
+  for (let least = 10; value >= least; least *= 10) digits++;
+  return digits;
 }

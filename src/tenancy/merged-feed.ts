@@ -2,7 +2,7 @@ import { READ_BYTES } from '../core/reads.js';
 import type { AggregatePartition } from '../aggregates/partition.js';
 import type { Budget, Page } from '../feed/feed.js';
 import { Signal, type Advanced } from '../feed/signal.js';
-import { inputBytes, inputOffset, type Input, type InputFeed } from '../feed/inputs.js';
+import { commitInput, inputBytes, inputOffset, type Input, type InputFeed } from '../feed/inputs.js';
 import { commitAt } from '../log/codec/commit-of-view.js';
 import type { TenantOrder } from './tenant-order.js';
 
@@ -77,4 +77,4 @@ export class MergedFeed implements InputFeed {
 }
 
 const placed = (input: Input, place: number): Input =>
-  input.kind === 'commit' ? { kind: 'commit', commit: commitAt(input.commit, place) } : { ...input, offset: place };
+  input.kind === 'commit' ? commitInput(commitAt(input.commit, place)) : { ...input, offset: place };

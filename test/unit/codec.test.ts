@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { findProjectRoot } from '../../src/config/project-root.js';
-import { withId } from '../../src/core/event.js';
+import { EventSpan, withId } from '../../src/core/event.js';
 import { uuidText } from '../../src/core/ids.js';
 import type { ChangeValue, CommitValue, EventsBody, Fence, TransactionValue } from '../../src/core/records.js';
 import { storedCommit } from '../../src/log/codec/commit-of-view.js';
@@ -261,6 +261,21 @@ describe('the codec of records', () => {
         }
       }),
     );
+    fc.assert(
+      fc.property(record, fc.array(fc.nat()), ([of, value], jumps) => {
+        const read = decoded(codecs.events, codecs.events.encode(of, { kind: 'Commit', value }));
+        assert.ok(read?.body.value instanceof CommitView);
+        const span = new EventSpan();
+        const { length } = value.events;
+        // In any order, and in theirs.
+        for (const index of [...(length === 0 ? [] : jumps.map((jump) => jump % length)), ...value.events.keys()]) {
+          assert.equal(read.body.value.spanOf(index, span), true);
+          const { bytes, idAt, eventType, dataAt, dataEnd } = span;
+          const found = { eventId: bytes.subarray(idAt, idAt + 16), eventType, data: bytes.subarray(dataAt, dataEnd) };
+          assert.deepEqual(plain(found), plain(value.events[index]));
+        }
+      }),
+    );
   });
 
   it('a batch whose events have contexts of their own is written with the second version of the schema, any other with the first', () => {
@@ -290,6 +305,7 @@ describe('the codec of records', () => {
         const read = decoded(codecs.events, encoded);
         assert.ok(read?.body.value instanceof CommitView);
         assert.deepEqual(plain(read), plain({ fence, body: { kind: 'Commit', value } }));
+        if (mixed) assert.equal(read.body.value.spanOf(0, new EventSpan()), false);
       }),
     );
     // As another writer of Avro may have it: blocks with their sizes.

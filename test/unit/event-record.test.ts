@@ -1,9 +1,17 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { findProjectRoot } from '../../src/config/project-root.js';
+import type { NewEvent } from '../../src/core/event.js';
+import { uuidText } from '../../src/core/ids.js';
+import type { CommitValue, Fence } from '../../src/core/records.js';
 import { eventBytes, writeEventLine } from '../../src/feed/event-record.js';
-import type { PositionedEvent } from '../../src/feed/events.js';
+import { positionOfPlace, type PositionedEvent } from '../../src/feed/events.js';
+import { commitInput } from '../../src/feed/inputs.js';
 import { LineBuffer } from '../../src/feed/line-buffer.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
+import { storedCommit } from '../../src/log/codec/commit-of-view.js';
 import { feedOf, ListedInputs } from '../support/listed-inputs.js';
 
 const name = fc.oneof(fc.string({ minLength: 1 }), fc.string({ minLength: 1, unit: 'binary' }), fc.constant('order-1'));
@@ -31,6 +39,67 @@ test('a line that is written is the line that is kept, byte for byte', () => {
       for (const one of events) assert.equal(writeEventLine(one, lines), true);
       const kept = Buffer.concat(events.map((one) => eventBytes(one).line));
       assert.equal(lines.take().toString(), kept.toString());
+    }),
+  );
+});
+
+const FENCE: Fence = { epoch: 1, owner: 'w', recordId: 'w:2', expectedOffset: 1, previous: 'w:1' };
+const contextOf = ({ correlationId, causationId, metadata }: Omit<CommitValue, 'events'>): Partial<NewEvent> => ({
+  correlationId: correlationId ?? undefined,
+  causationId: causationId ?? undefined,
+  metadata: metadata ?? undefined,
+});
+
+test('a line that is written from the record of its commit says what the event says', () => {
+  const codec = loadCodecs(join(findProjectRoot(), 'schemas', 'avro')).events;
+  const own = fc.record({ correlationId: name, causationId: name, metadata: json }, { requiredKeys: [] });
+  const one = fc
+    .tuple(fc.uint8Array({ minLength: 16, maxLength: 16 }), name, json, fc.oneof(fc.constant({}), own))
+    .map(([eventId, eventType, data, its]) => ({ eventId: Buffer.from(eventId), eventType, data, ...its }));
+  const values: fc.Arbitrary<CommitValue> = fc.record({
+    commandId: name,
+    keyed: fc.boolean(),
+    requestHash: fc.constant(Buffer.alloc(0)),
+    aggregateId: name,
+    aggregateType: fc.constantFrom('order', 'account'),
+    baseVersion: fc.nat(),
+    timestamp: fc.integer({ min: 0, max: 4e12 }),
+    correlationId: fc.option(name),
+    causationId: fc.option(name),
+    metadata: fc.option(json),
+    events: fc.array(one, { minLength: 1, maxLength: 4 }),
+  });
+  const lines = new LineBuffer();
+  fc.assert(
+    fc.property(fc.array(values, { minLength: 1, maxLength: 4 }), fc.nat(3), (commits, first) => {
+      const inputs = new ListedInputs(Infinity);
+      for (const value of commits) {
+        const body = codec.decodeBody(codec.encode(FENCE, { kind: 'Commit', value }));
+        assert.ok(body?.kind === 'Commit');
+        inputs.records.push(commitInput(storedCommit(inputs.head, body.value)));
+      }
+      const { items } = feedOf(inputs).recent(1 + first, {}) ?? assert.fail();
+      for (const item of items) assert.equal(writeEventLine(item, lines), true);
+      const told = commits.flatMap(({ events, ...value }, place) =>
+        events.map(({ eventId, eventType, data, ...its }, i) => {
+          const { correlationId, causationId, metadata } = { ...contextOf(value), ...its };
+          return eventBytes({
+            position: positionOfPlace(place, i),
+            eventId: uuidText(eventId),
+            aggregateId: value.aggregateId,
+            aggregateType: value.aggregateType,
+            eventType,
+            data,
+            version: value.baseVersion + i + 1,
+            timestamp: value.timestamp,
+            correlationId,
+            causationId,
+            metadata,
+          }).line;
+        }),
+      );
+      const skipped = Math.min(first, commits[0]?.events.length ?? 0);
+      assert.equal(lines.take().toString(), Buffer.concat(told.slice(skipped)).toString());
     }),
   );
 });

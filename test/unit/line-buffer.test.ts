@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import fc from 'fast-check';
+import { uuidText } from '../../src/core/ids.js';
 import { LineBuffer } from '../../src/feed/line-buffer.js';
 
 test('what is gathered is taken as one piece, and then there is nothing', () => {
@@ -41,4 +43,20 @@ test('it grows with what is larger than it, whatever wrote that', () => {
   assert.equal(lines.take().toString(), `before,${large},${large}é,${large}`);
   lines.ascii('after');
   assert.equal(lines.take().toString(), 'after');
+});
+
+test('numbers and ids are written as their texts', () => {
+  const lines = new LineBuffer();
+  const number = fc.oneof(fc.maxSafeNat(), fc.nat(), fc.constantFrom(0, 9, 10, 99_999_999, 100_000_000, 10 ** 15));
+  const id = fc.uint8Array({ minLength: 16, maxLength: 16 });
+  fc.assert(
+    fc.property(fc.array(fc.tuple(number, id)), (all) => {
+      for (const [value, bytes] of all) {
+        lines.integer(value);
+        lines.uuid(Buffer.concat([Buffer.from('before'), bytes]), 6);
+      }
+      const texts = all.map(([value, bytes]) => `${value}${uuidText(bytes)}`);
+      assert.equal(lines.take().toString(), texts.join(''));
+    }),
+  );
 });

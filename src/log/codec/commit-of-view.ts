@@ -1,4 +1,10 @@
-import { withId, type AggregateCommit, type StoredCommit, type TransactionCommit } from '../../core/event.js';
+import {
+  withId,
+  type AggregateCommit,
+  type EventSpan,
+  type StoredCommit,
+  type TransactionCommit,
+} from '../../core/event.js';
 import { uuidText } from '../../core/ids.js';
 import { ERASED_BASE, type CommitValue, type TransactionValue } from '../../core/records.js';
 import { CommitView } from './commit-records.js';
@@ -7,10 +13,6 @@ type Events = AggregateCommit['events'];
 
 /** A commit as it was read: its events are made when somebody wants them. */
 export class CommitOfView implements AggregateCommit {
-  readonly aggregateId: string;
-  readonly aggregateType: string;
-  readonly baseVersion: number;
-  readonly timestamp: number;
   readonly #value: CommitView;
   #events: Events | undefined;
 
@@ -19,10 +21,22 @@ export class CommitOfView implements AggregateCommit {
     value: CommitView,
   ) {
     this.#value = value;
-    this.aggregateId = value.aggregateId;
-    this.aggregateType = value.aggregateType;
-    this.baseVersion = value.baseVersion;
-    this.timestamp = value.timestamp;
+  }
+
+  get aggregateId(): string {
+    return this.#value.aggregateId;
+  }
+
+  get aggregateType(): string {
+    return this.#value.aggregateType;
+  }
+
+  get baseVersion(): number {
+    return this.#value.baseVersion;
+  }
+
+  get timestamp(): number {
+    return this.#value.timestamp;
   }
 
   at(offset: number): CommitOfView {
@@ -57,6 +71,10 @@ export class CommitOfView implements AggregateCommit {
 
   get events(): Events {
     return (this.#events ??= this.#value.eventsById());
+  }
+
+  spanOf(index: number, span: EventSpan): boolean {
+    return this.#value.spanOf(index, span);
   }
 }
 

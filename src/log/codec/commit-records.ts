@@ -1,5 +1,5 @@
 import { InvariantError } from '../../core/errors.js';
-import { hasContext, type AggregateCommit } from '../../core/event.js';
+import { hasContext, type AggregateCommit, type EventSpan } from '../../core/event.js';
 import { uuidText } from '../../core/ids.js';
 import type { ClaimBody, CommitValue, EventsBody, Fence } from '../../core/records.js';
 import { AvroBytes, RecurringText } from './avro-bytes.js';
@@ -13,6 +13,9 @@ type Events = CommitValue['events'];
 /** From one commit to the next, too. */
 const EVENT_TYPES = new RecurringText();
 type StoredEvents = AggregateCommit['events'];
+/** Of those whose events are looked at one at a time. */
+const NOTHING = Buffer.alloc(0);
+const SPANNED = new AvroBytes(NOTHING);
 
 /** A commit as its record has it. What only some readers look at is decoded when they do: a fold over history asks for little. */
 export class CommitView implements CommitValue {
@@ -25,6 +28,9 @@ export class CommitView implements CommitValue {
   /** It has an id or metadata of its own. */
   readonly #hasContext: boolean;
   #events: Events | undefined;
+  /** The event that a span is likely to be asked for next, and its place: they are asked for in their order. */
+  #nextIndex = 0;
+  #nextAt: number;
 
   constructor(
     bytes: Buffer,
@@ -47,6 +53,7 @@ export class CommitView implements CommitValue {
     this.#commandAt = commandAt;
     this.#correlationAt = correlationAt;
     this.#eventsAt = eventsAt;
+    this.#nextAt = eventsAt;
   }
 
   /** Of the record. */
@@ -105,6 +112,33 @@ export class CommitView implements CommitValue {
     return { eventId: uuidText(this.#bytes, idAt), eventType: EVENT_TYPES.read(from), data: from.view() };
   }
 
+  /** Where the event at the index lies; false: it may have an id or metadata of its own, which lie elsewhere. */
+  spanOf(index: number, span: EventSpan): boolean {
+    if (this.#withContexts) return false;
+    const from = SPANNED;
+    from.bytes = this.#bytes;
+    let at = index < this.#nextIndex ? 0 : this.#nextIndex;
+    from.at = at === 0 ? this.#eventsAt : this.#nextAt;
+    for (; at < index; at++) {
+      from.skipBytes(UUID_BYTES);
+      from.skip();
+      from.skip();
+    }
+    span.bytes = this.#bytes;
+    span.idAt = from.at;
+    from.skipBytes(UUID_BYTES);
+    span.eventType = EVENT_TYPES.read(from);
+    const length = from.long();
+    span.dataAt = from.at;
+    from.skipBytes(length);
+    span.dataEnd = from.at;
+    this.#nextIndex = index + 1;
+    this.#nextAt = from.at;
+    if (this.#nextIndex === this.eventCount) this.#requireEnd(from);
+    from.bytes = NOTHING;
+    return true;
+  }
+
   /** The types of its events, in their order, without making the events. */
   eachType(tell: (eventType: string) => void): void {
     if (this.#events !== undefined) return this.#events.forEach(({ eventType }) => tell(eventType));
@@ -149,9 +183,13 @@ export class CommitView implements CommitValue {
 
   /** Behind the last event. */
   #ended<E extends object>(events: readonly E[], from: AvroBytes): readonly E[] {
+    this.#requireEnd(from);
+    return this.#withContexts ? inContexts(events, contextsFrom(from)) : events;
+  }
+
+  #requireEnd(from: AvroBytes): void {
     if (this.eventCount > 0 && from.long() !== 0)
       throw new InvariantError('a commit of the log has more events than it says');
-    return this.#withContexts ? inContexts(events, contextsFrom(from)) : events;
   }
 }
 
@@ -212,7 +250,7 @@ export class CommitRecords {
   /** It is of the second version of the schema. */
   readonly #withContexts: boolean;
   readonly #writer = new AvroWriter();
-  readonly #from = new AvroBytes(Buffer.alloc(0));
+  readonly #from = new AvroBytes(NOTHING);
   readonly #owner = new RecurringText();
   readonly #type = new RecurringText();
   readonly #previous = new RecurringText();
