@@ -2,6 +2,8 @@ import type { Operations, StatefoldClient } from '@statefold/client';
 import { allPages } from './pages-of';
 
 export type AggregateType = Operations['listAggregateTypes']['answer']['aggregateTypes'][number];
+/** The reducer that folds a type's aggregates. */
+export type Binding = Operations['getBinding']['answer'];
 
 /** All types of the tenant's aggregates, with what each is bound to. @throws ClientError */
 export const aggregateTypesOf = (client: StatefoldClient, signal: AbortSignal): Promise<readonly AggregateType[]> =>

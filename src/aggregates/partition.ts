@@ -19,7 +19,7 @@ import type { FenceState } from '../core/fence.js';
 import type { Progress } from '../core/progress.js';
 import { Rates } from '../core/rates.js';
 import { isReducerControl, type Control, type ReleaseMode } from '../core/records.js';
-import { positionOfPlace } from '../feed/events.js';
+import { positionOfPlace } from '../feed/feed-item.js';
 import type { InputFeed } from '../feed/inputs.js';
 import { Signal } from '../feed/signal.js';
 import type { Codecs } from '../log/codec/codec.js';

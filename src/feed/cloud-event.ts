@@ -1,5 +1,5 @@
 import { isoTimestamp } from '../core/event.js';
-import type { PositionedEvent } from './events.js';
+import type { PositionedEvent } from './feed-item.js';
 import { encoderOf, lineOf, type RecordBytes } from './record-bytes.js';
 
 /** Before the member by which two copies of an event may differ no more: behind it lies what an import keeps. */

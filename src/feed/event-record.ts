@@ -1,13 +1,6 @@
 import { EventSpan, isoTimestamp } from '../core/event.js';
-import {
-  bytesOnce,
-  isAskedAgain,
-  isErasure,
-  spannedIn,
-  type FeedItem,
-  type PositionedErasure,
-  type PositionedEvent,
-} from './events.js';
+import { bytesOnce, isAskedAgain, spannedIn } from './events.js';
+import { isErasure, type FeedItem, type PositionedErasure, type PositionedEvent } from './feed-item.js';
 import { LineBuffer } from './line-buffer.js';
 import { encoderOf, encoderOfEach, lineOf, type RecordBytes } from './record-bytes.js';
 

@@ -1,7 +1,7 @@
 import { eventsIn, type AggregateCommit, type StoredCommit } from '../core/event.js';
 import { isErasure, isReducerControl, type Control, type EventsBody, type ProjectionControl } from '../core/records.js';
 import { storedCommit, storedTransaction } from '../log/codec/commit-of-view.js';
-import type { PositionedEvent } from './events.js';
+import type { PositionedEvent } from './feed-item.js';
 import type { Feed, ItemKind } from './feed.js';
 
 /** A record of a tenant's events that counts, for those who read them one after the other. */

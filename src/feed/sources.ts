@@ -1,5 +1,5 @@
 import type { Change } from '../core/change.js';
-import type { FeedItem } from './events.js';
+import type { FeedItem } from './feed-item.js';
 import type { Source } from './tenant-feeds.js';
 
 /** The changes of one projection. */

@@ -1,5 +1,5 @@
 import { StatefoldError } from '../core/errors.js';
-import { placeOfPosition } from '../feed/events.js';
+import { placeOfPosition } from '../feed/feed-item.js';
 import type { FeedHub } from '../feed/hub.js';
 import { poll } from '../feed/poll.js';
 import { ALL_EVENTS } from '../feed/sources.js';

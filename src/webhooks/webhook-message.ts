@@ -3,7 +3,7 @@ import type { EndpointSource } from '../catalog/catalog.js';
 import type { Change } from '../core/change.js';
 import { isoTimestamp } from '../core/event.js';
 import { erasureRecord } from '../feed/event-record.js';
-import { isErasure, type FeedItem, type PositionedErasure, type PositionedEvent } from '../feed/events.js';
+import { isErasure, type FeedItem, type PositionedErasure, type PositionedEvent } from '../feed/feed-item.js';
 import { notificationBytes } from '../feed/notification-record.js';
 import { ALL_EVENTS, changesOf } from '../feed/sources.js';
 import type { Source } from '../feed/tenant-feeds.js';

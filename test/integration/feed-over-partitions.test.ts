@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AppendResult } from '../../src/core/event.js';
-import { isEvent, type EventFeed, type PositionedEvent } from '../../src/feed/events.js';
+import { type EventFeed } from '../../src/feed/events.js';
+import { isEvent, type PositionedEvent } from '../../src/feed/feed-item.js';
 import type { Log } from '../../src/log/log.js';
 import { append, appendAll, assign, chainCode, Node, orderRef, TENANT, truthOf } from '../support/partition-world.js';
 import { temporaryDirectory, until } from '../support/service.js';

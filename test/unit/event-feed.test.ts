@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { readSettings } from '../../src/config/settings.js';
 import { eventsOf, MAX_COMMIT_EVENTS } from '../../src/core/event.js';
-import { isEvent, positionOfPlace, type PositionedEvent } from '../../src/feed/events.js';
+import { isEvent, positionOfPlace, type PositionedEvent } from '../../src/feed/feed-item.js';
 import type { EventsBody } from '../../src/core/records.js';
 import { INPUTS, type Input } from '../../src/feed/inputs.js';
 import { LogFeed } from '../../src/feed/log-feed.js';

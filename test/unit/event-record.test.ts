@@ -7,7 +7,7 @@ import type { NewEvent } from '../../src/core/event.js';
 import { uuidText } from '../../src/core/ids.js';
 import type { CommitValue, Fence } from '../../src/core/records.js';
 import { eventBytes, writeEventLine } from '../../src/feed/event-record.js';
-import { positionOfPlace, type PositionedEvent } from '../../src/feed/events.js';
+import { positionOfPlace, type PositionedEvent } from '../../src/feed/feed-item.js';
 import { commitInput } from '../../src/feed/inputs.js';
 import { LineBuffer } from '../../src/feed/line-buffer.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';

@@ -7,7 +7,7 @@ import addFormats from 'ajv-formats';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import { CLOSE } from '../../src/http/websocket/connection.js';
 import { eventBytes } from '../../src/feed/event-record.js';
-import type { PositionedEvent } from '../../src/feed/events.js';
+import type { PositionedEvent } from '../../src/feed/feed-item.js';
 import { notificationBytes } from '../../src/feed/notification-record.js';
 import { changeMessages, EVENT_MESSAGES } from '../../src/webhooks/webhook-message.js';
 import { feedOf, ListedInputs } from '../support/listed-inputs.js';

@@ -1,6 +1,7 @@
 import { isRefused } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import type { Binding } from '../aggregate-types';
 import { useDeeds } from '../deed';
 import type { Loaded } from '../load';
 import { LONG_MS } from '../long';
@@ -10,7 +11,6 @@ import { Confirm } from '../ui/dialogs';
 import { Name } from '../ui/name';
 import { Failure, Outdated } from '../ui/parts';
 import { count, plural } from '../words';
-import type { Binding } from './aggregate-type';
 import { FaultAt } from './fault-at';
 import { ReleaseAggregate } from './release-aggregate';
 

@@ -1,8 +1,7 @@
-import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import { aggregateTypesOf, type AggregateType } from '../aggregate-types';
+import { aggregateTypesOf, type AggregateType, type Binding } from '../aggregate-types';
 import { useDeeds } from '../deed';
 import { useLoad } from '../load';
 import { LONG_MS } from '../long';
@@ -13,8 +12,6 @@ import { AggregateFaults } from './aggregate-faults';
 import { Bindings } from './bindings';
 import { Halted } from './halted';
 import { Verified, type Verification } from './verified';
-
-export type Binding = Operations['getBinding']['answer'];
 
 interface Seen {
   readonly type: AggregateType | undefined;

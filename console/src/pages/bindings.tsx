@@ -1,6 +1,7 @@
 import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import type { Binding } from '../aggregate-types';
 import { useLoad } from '../load';
 import { reducersOf } from '../reducers';
 import { LONG_MS } from '../long';
@@ -8,7 +9,6 @@ import { useSession } from '../session';
 import { Confirm } from '../ui/dialogs';
 import { Badge, Outdated, Time } from '../ui/parts';
 import { timeOf } from '../words';
-import type { Binding } from './aggregate-type';
 
 type Generation = Operations['getBindingHistory']['answer']['generations'][number];
 

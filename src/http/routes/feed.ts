@@ -3,7 +3,7 @@ import { MAX_AGGREGATE_ID, MAX_EVENT_TYPE } from '../../core/names.js';
 import { StatefoldError } from '../../core/errors.js';
 import { cloudEventBytes } from '../../feed/cloud-event.js';
 import { eventBytes, writeEventLine } from '../../feed/event-record.js';
-import { isErasure, isEvent, type FeedItem } from '../../feed/events.js';
+import { isErasure, isEvent, type FeedItem } from '../../feed/feed-item.js';
 import { ALL_EVENTS } from '../../feed/sources.js';
 import type { Followed } from '../followed.js';
 import {

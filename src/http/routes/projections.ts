@@ -7,7 +7,7 @@ import { memoryOf } from '../request-memory.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import type { ProjectionState as StoredState } from '../../projections/projections.js';
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
-import { isEvent, placeOfPosition, positionOfPlace } from '../../feed/events.js';
+import { isEvent, placeOfPosition, positionOfPlace } from '../../feed/feed-item.js';
 import type { Tenant } from '../../tenancy/tenant.js';
 import { jsonBy, upload } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';

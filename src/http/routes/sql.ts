@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import { z } from 'zod';
 import { StatefoldError } from '../../core/errors.js';
-import { placeOfPosition } from '../../feed/events.js';
+import { placeOfPosition } from '../../feed/feed-item.js';
 import type { KnownState } from '../../deployments/described-states.js';
 import type { DeclaredStates } from '../../read-store/declared-columns.js';
 import { SqlRefusedError, type SqlAnswer } from '../../read-store/tenant-sql.js';
