@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync, unlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,6 +11,7 @@ import { open as openEnvironment } from 'lmdb';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { AppendRefusedError, type Log, type LogRecord, type PartitionRef } from '../../src/log/log.js';
 import { logContract } from '../contracts/log.contract.js';
+import { fill, NO_SMALL_DISK, smallDisk } from '../support/small-disk.js';
 
 logContract(
   'lmdb',
@@ -124,33 +125,15 @@ it(
   },
 );
 
-/** A file system of `megabytes`, or why there is none. */
-function smallDisk(megabytes: number): { path: string; remove(): void } | string {
-  const path = mkdtempSync(join(tmpdir(), 'statefold-disk-'));
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', path], { encoding: 'utf8' });
-  if (mounted.status !== 0) {
-    rmSync(path, { recursive: true });
-    return `no small disk can be mounted here: ${mounted.stderr?.trim() ?? String(mounted.error)}`;
-  }
-  return {
-    path,
-    remove: () => {
-      spawnSync('umount', ['-l', path]);
-      rmSync(path, { recursive: true, force: true });
-    },
-  };
-}
-
 it(
   '2, 3: a full disk refuses appends, reads go on, and appends go on when there is space again',
   { timeout: 60_000 },
   async (t) => {
-    const disk = smallDisk(8);
-    if (typeof disk === 'string') return t.skip(disk);
-    t.after(() => disk.remove());
-    const path = join(disk.path, 'log');
+    const disk = smallDisk(t, 8);
+    if (disk === undefined) return t.skip(NO_SMALL_DISK);
+    const path = join(disk, 'log');
     mkdirSync(path);
-    const ballast = join(disk.path, 'ballast');
+    const ballast = join(disk, 'ballast');
     writeFileSync(ballast, Buffer.alloc(3 * 1024 * 1024));
     const log = new LmdbLog({ path, reserveBytes: 1024 * 1024 });
     t.after(() => log.close());
@@ -197,3 +180,57 @@ it(
     );
   },
 );
+
+it('2: a topic that a full disk refused, or kept, is as the disk has it', { timeout: 60_000 }, async (t) => {
+  const disk = smallDisk(t, 8);
+  if (disk === undefined) return t.skip(NO_SMALL_DISK);
+  const path = join(disk, 'log');
+  mkdirSync(path);
+  const ballast = join(disk, 'ballast');
+  let log = new LmdbLog({ path, reserveBytes: 0 });
+  t.after(() => log.close());
+  const topics = ['kept', 'refused', 'later'].map((topic) => ({
+    topic,
+    partitions: 1,
+    cleanup: { policy: 'tombstones' } as const,
+  }));
+  const [kept = assert.fail(), refused = assert.fail(), later = assert.fail()] = topics;
+  const append = (topic: string): Promise<unknown> =>
+    log.append({ topic, partition: 0 }, [{ key: Buffer.from(topic), value: Buffer.from(topic) }]);
+  const told = async (topic: string): Promise<string[]> =>
+    (await readAll(log, { topic, partition: 0 })).map(({ value }) => String(value));
+  await log.ensureTopics([kept]);
+  await append('kept');
+
+  fill(ballast);
+  // Its file has room for a few small ones still.
+  for (let i = 0, isFull = false; !isFull; i++) {
+    assert.ok(i < 2000, 'the disk fills');
+    isFull = await log
+      .append({ topic: 'kept', partition: 0 }, [{ key: Buffer.from('x'), value: Buffer.alloc(4096) }])
+      .then(
+        () => false,
+        () => true,
+      );
+  }
+  const both = await Promise.allSettled([log.ensureTopics([refused]), log.ensureTopics([refused])]);
+  assert.deepEqual(
+    both.map(({ status }) => status),
+    ['rejected', 'rejected'],
+  );
+  await assert.rejects(append('refused'), /there is no partition/);
+  await assert.rejects(log.deleteTopic('kept'));
+  await assert.rejects(log.deleteTopic('kept'), 'what was not deleted is not taken for deleted');
+  assert.equal((await told('kept'))[0], 'kept');
+
+  unlinkSync(ballast);
+  await log.ensureTopics([refused, later]);
+  for (const topic of ['refused', 'later', 'refused']) await append(topic);
+  await log.deleteTopic('kept');
+  await log.close();
+  log = new LmdbLog({ path, reserveBytes: 0 });
+  await log.ensureTopics(topics);
+  assert.deepEqual(await told('refused'), ['refused', 'refused']);
+  assert.deepEqual(await told('later'), ['later']);
+  assert.deepEqual(await told('kept'), []);
+});

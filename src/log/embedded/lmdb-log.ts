@@ -23,8 +23,6 @@ export interface LmdbLogOptions {
   /** Directory of the log's files; made when missing. */
   readonly path: string;
   readonly now?: () => number;
-  /** How often expired and superseded records are dropped. */
-  readonly cleanEveryMs?: number;
   /** Appends are refused when less than this would be left on the disk. */
   readonly reserveBytes?: number;
   /** Told when tombstoned records of a topic were dropped: the file may hold their bytes still. */
@@ -47,7 +45,6 @@ interface Waiting {
 interface Lane {
   readonly id: number;
   readonly partition: number;
-  readonly cleanup: Cleanup;
   end: number;
   lastTimestamp: number;
   writing: boolean;
@@ -67,6 +64,8 @@ const REMOVED_AT_ONCE = 250;
 /** Of batches that are gone through one after the other, so much is taken at a time. */
 const PORTION_BYTES = 256 * 1024;
 const KEY_BYTES = 16;
+/** How often expired and superseded records are dropped. */
+const CLEAN_EVERY_MS = 60_000;
 const DAY_MS = 24 * 3600 * 1000;
 
 /**
@@ -86,6 +85,8 @@ export class LmdbLog implements Log {
   readonly #cleaner: NodeJS.Timeout;
   #nextTopicId = 1;
   #cleaning: Promise<void> = Promise.resolve();
+  /** Of topics; resolves when the last one has ended. */
+  #changing: Promise<void> | undefined;
   #closed = false;
 
   constructor(options: LmdbLogOptions) {
@@ -116,30 +117,55 @@ export class LmdbLog implements Log {
     this.#cleaning = this.#inTurn(async () => {
       for (const meta of left) await this.#remove(meta);
     });
-    this.#cleaner = setInterval(() => void this.clean(), options.cleanEveryMs ?? 60_000).unref();
+    this.#cleaner = setInterval(() => void this.clean(), CLEAN_EVERY_MS).unref();
   }
 
   async ensureTopics(specs: readonly TopicSpec[]): Promise<void> {
-    const missing: Promise<unknown>[] = [];
-    for (const { topic, partitions, cleanup } of specs) {
-      const known = this.#topics.get(topic);
-      if (known !== undefined) {
-        if (known.partitions !== partitions || known.cleanup.policy !== cleanup.policy)
-          throw new Error(
-            `topic ${topic} has ${known.partitions} partitions and cleanup '${known.cleanup.policy}', not ${partitions} and '${cleanup.policy}'`,
-          );
-        if (JSON.stringify(known.cleanup) === JSON.stringify(cleanup)) continue;
-      }
-      const meta = { id: known?.id ?? this.#nextTopicId++, partitions, cleanup };
-      this.#topics.set(topic, meta);
-      missing.push(this.#topicsDb.put(topic, meta));
-    }
-    await flushed(missing);
+    if (specs.every((spec) => this.#has(spec))) return;
+    await this.#change(async () => {
+      const made = specs
+        .filter((spec) => !this.#has(spec))
+        .map(({ topic, partitions, cleanup }) => {
+          const id = this.#topics.get(topic)?.id ?? this.#nextTopicId++;
+          return { topic, meta: { id, partitions, cleanup } };
+        });
+      await flushed(made.map(({ topic, meta }) => this.#topicsDb.put(topic, meta)));
+      for (const { topic, meta } of made) this.#topics.set(topic, meta);
+    });
+  }
+
+  /** @throws Error where the topic is there, and is another one. */
+  #has({ topic, partitions, cleanup }: TopicSpec): boolean {
+    const known = this.#topics.get(topic);
+    if (known === undefined) return false;
+    if (known.partitions !== partitions || known.cleanup.policy !== cleanup.policy)
+      throw new Error(
+        `topic ${topic} has ${known.partitions} partitions and cleanup '${known.cleanup.policy}', not ${partitions} and '${cleanup.policy}'`,
+      );
+    return JSON.stringify(known.cleanup) === JSON.stringify(cleanup);
+  }
+
+  /** One after the other. A topic is known here when it is on disk, and not before: what is appended to it must be found under its id. */
+  #change<T>(change: () => Promise<T>): Promise<T> {
+    const changed = this.#changing === undefined ? change() : this.#changing.then(change);
+    const ended = changed
+      .catch(() => undefined)
+      .then(() => {
+        if (this.#changing === ended) this.#changing = undefined;
+      });
+    this.#changing = ended;
+    return changed;
   }
 
   async deleteTopic(topic: string): Promise<void> {
+    const meta = await this.#change(() => this.#delete(topic));
+    if (meta !== undefined && !this.#closed) await this.#remove(meta);
+  }
+
+  /** From now on nobody finds the topic. */
+  async #delete(topic: string): Promise<TopicMeta | undefined> {
     const meta = this.#topics.get(topic);
-    if (meta === undefined) return;
+    if (meta === undefined) return undefined;
     this.#topics.delete(topic);
     for (let partition = 0; partition < meta.partitions; partition++) {
       const lane = this.#lanes.get(`${topic}/${partition}`);
@@ -149,8 +175,14 @@ export class LmdbLog implements Log {
       for (const wake of lane.readers) wake();
       await lane.written; // what lands after the removal would be found by a topic that takes the id after a restart
     }
-    await flushed([this.#topicsDb.remove(topic), this.#topicsDb.put(`${DELETED}${meta.id}`, meta)]);
-    await this.#remove(meta);
+    try {
+      await flushed([this.#topicsDb.remove(topic), this.#topicsDb.put(`${DELETED}${meta.id}`, meta)]);
+    } catch (error) {
+      this.#topicsDb.resetReadTxn();
+      if (this.#topicsDb.get(topic) !== undefined) this.#topics.set(topic, meta);
+      throw error;
+    }
+    return meta;
   }
 
   /** What is left of a topic that was deleted, a part at a time. Cut off, it is gone on with when the log is opened: until nothing is left its id is taken. */
@@ -285,12 +317,12 @@ export class LmdbLog implements Log {
   /** Drops what the topics' cleanup lets go. Runs by itself; called by tests. */
   clean(): Promise<void> {
     this.#cleaning = this.#inTurn(async () => {
-      for (const [topic, { id, partitions, cleanup }] of this.#topics) {
+      for (const [topic, { partitions, cleanup }] of this.#topics) {
         for (let partition = 0; partition < partitions && !this.#closed; partition++) {
           const lane = this.#lane({ topic, partition });
           if (cleanup.policy === 'delete') await this.#expire(lane, this.#now() - cleanup.retentionMs);
           else if (cleanup.policy === 'latest' || lane.tombstoned)
-            if ((await this.#compact(lane, id, cleanup.policy === 'latest')) && cleanup.policy === 'tombstones')
+            if ((await this.#compact(lane, cleanup.policy === 'latest')) && cleanup.policy === 'tombstones')
               this.#onDropped?.(topic);
         }
       }
@@ -340,7 +372,7 @@ export class LmdbLog implements Log {
   }
 
   /** @returns whether something was dropped */
-  async #compact(lane: Lane, topicId: number, latest: boolean): Promise<boolean> {
+  async #compact(lane: Lane, latest: boolean): Promise<boolean> {
     lane.tombstoned = false;
     const end = lane.end;
     const lastOf = new Map<string, number>();
@@ -362,7 +394,7 @@ export class LmdbLog implements Log {
           : last === undefined || last <= record.offset;
       });
       if (kept.length === batch.records.length) continue;
-      const where = batchKey(topicId, lane.partition, base);
+      const where = batchKey(lane.id, lane.partition, base);
       if (kept.length === 0) written.push(this.#root.remove(where));
       else
         written.push(
@@ -396,7 +428,7 @@ export class LmdbLog implements Log {
     this.#closed = true;
     for (const lane of this.#lanes.values()) for (const wake of lane.readers) wake();
     clearInterval(this.#cleaner);
-    await this.#cleaning;
+    await Promise.all([this.#cleaning, this.#changing]);
     await Promise.all([...this.#lanes.values()].map((lane) => lane.written));
     await this.#root.flushed;
     await this.#root.close();
@@ -412,7 +444,6 @@ export class LmdbLog implements Log {
     const lane: Lane = {
       id: meta.id,
       partition,
-      cleanup: meta.cleanup,
       end: 0,
       lastTimestamp: 0,
       writing: false,
