@@ -401,7 +401,6 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
         ? error
         : new StatefoldError('UNAVAILABLE', 'the tenant is not served now; send the request again', {
             cause: error,
-            retryable: true,
           });
     for (const pending of pendingOf(drafts)) pending.reject(answer);
     // What waits here, or comes later, was not written, and won't be by this process.

@@ -3,7 +3,7 @@ import type { SealedSecret } from './catalog.js';
 import { mintWebhookSecret, type Sealer } from './sealing.js';
 
 /** How long a secret goes on signing after it was rotated out. */
-export const SECRET_OVERLAP_MS = 24 * 3600 * 1000;
+const SECRET_OVERLAP_MS = 24 * 3600 * 1000;
 /** Rotated-out secrets that sign beside the current one; the signature header stays short however often one rotates. */
 const MAX_RETIRED = 3;
 

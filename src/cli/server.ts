@@ -242,10 +242,7 @@ export function unreachable(url: string, error: unknown): CliError {
 }
 
 /** A problem document in one or more lines, with what to do next; undefined when it is none. */
-export function describeProblem(
-  answer: unknown,
-  path: string,
-): { readonly text: string; readonly code: string } | undefined {
+function describeProblem(answer: unknown, path: string): { readonly text: string; readonly code: string } | undefined {
   if (typeof answer !== 'object' || answer === null || !('detail' in answer) || typeof answer.detail !== 'string')
     return undefined;
   const code = 'code' in answer ? String(answer.code) : '';

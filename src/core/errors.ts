@@ -52,7 +52,7 @@ export const ERROR_CODES = [
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
 /** The same request may succeed a second later, unchanged, wherever one of these is answered. */
-export const RETRYABLE: ReadonlySet<ErrorCode> = new Set(['UNAVAILABLE', 'RATE_LIMITED', 'NOT_CAUGHT_UP']);
+const RETRYABLE: ReadonlySet<ErrorCode> = new Set(['UNAVAILABLE', 'RATE_LIMITED', 'NOT_CAUGHT_UP']);
 
 /** A fault in one place of a request body: `pointer` is an RFC 6901 JSON pointer. */
 export interface FieldError {
@@ -62,8 +62,6 @@ export interface FieldError {
 
 export interface StatefoldErrorOptions {
   readonly cause?: unknown;
-  /** The same request may succeed later, unchanged; unless given, as `RETRYABLE` says of the code. */
-  readonly retryable?: boolean;
   readonly errors?: readonly FieldError[];
   /** Further members of the problem document, e.g. `currentVersion`. */
   readonly details?: Readonly<Record<string, unknown>>;
@@ -75,6 +73,7 @@ export interface StatefoldErrorOptions {
 /** The one error base. The HTTP status is chosen at the edge (`src/http/problem.ts`), from the code alone. */
 export class StatefoldError extends Error {
   readonly code: ErrorCode;
+  /** The same request may succeed later, unchanged. */
   readonly retryable: boolean;
   readonly errors: readonly FieldError[] | undefined;
   readonly details: Readonly<Record<string, unknown>> | undefined;
@@ -85,7 +84,7 @@ export class StatefoldError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'StatefoldError';
     this.code = code;
-    this.retryable = options.retryable ?? RETRYABLE.has(code);
+    this.retryable = RETRYABLE.has(code);
     this.errors = options.errors;
     this.details = options.details;
     this.retryAfterSeconds = options.retryAfterSeconds;
@@ -100,9 +99,9 @@ export class StatefoldError extends Error {
 export class NotOwnerError extends StatefoldError {
   constructor(
     message = 'another process owns the tenant now; send the request again',
-    options: Omit<StatefoldErrorOptions, 'retryable'> = {},
+    options: StatefoldErrorOptions = {},
   ) {
-    super('UNAVAILABLE', message, { ...options, retryable: true });
+    super('UNAVAILABLE', message, options);
   }
 }
 

@@ -11,8 +11,8 @@ import type { LargeChecks } from './large-events.js';
 import { checkStoredEvents, type ReadSchema, type StoredEventsChecked } from './stored-events.js';
 
 /** Of one tenant; `docs/reference/limits.md` tells them. */
-export const MAX_EVENT_SCHEMAS = 500;
-export const MAX_EVENT_SCHEMAS_BYTES = 1024 * 1024;
+const MAX_EVENT_SCHEMAS = 500;
+const MAX_EVENT_SCHEMAS_BYTES = 1024 * 1024;
 /** Checks of stored events at once, of all tenants; of each tenant one. */
 const AT_ONCE = 1;
 

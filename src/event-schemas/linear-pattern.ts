@@ -1,7 +1,7 @@
 import { RE2JS } from 're2js';
 
 /** Of a pattern, in UTF-16 code units. */
-export const MAX_PATTERN = 500;
+const MAX_PATTERN = 500;
 /** Steps of its program, with all repetitions written out. */
 const MAX_PROGRAM = 2_000;
 /** As measured: of the smallest, of each step more, and of each class of Unicode (`\p{L}`), whose ranges are written out. */

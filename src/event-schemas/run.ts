@@ -5,7 +5,7 @@ import type { JsonObject } from './json-values.js';
 /** How deep schemas may lie within each other while a value is checked: a reference counts as its target does. */
 const MAX_DEPTH = 500;
 /** Violations that are told at once. */
-export const MAX_VIOLATIONS = 20;
+const MAX_VIOLATIONS = 20;
 /** A step of a check takes some 50 to 200 ns. What an event costs is so of its bytes, as its parsing is. */
 const STEPS = 10_000;
 const STEPS_PER_BYTE = 1;

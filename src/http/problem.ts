@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { RETRYABLE, StatefoldError, type ErrorCode, type FieldError } from '../core/errors.js';
+import { StatefoldError, type ErrorCode, type FieldError } from '../core/errors.js';
 import { JsonError } from '../core/json-scanner.js';
 
 /** Status and title of each code: the only place where a status is chosen. */
@@ -120,7 +120,7 @@ export function problemOf(error: StatefoldError, requestId: string, raw?: Readon
     ...error.headers,
   };
   if (error.code === 'UNAUTHENTICATED') headers['WWW-Authenticate'] = 'ApiKey realm="statefold"';
-  const retryAfter = error.retryAfterSeconds ?? (RETRYABLE.has(error.code) ? 1 : undefined);
+  const retryAfter = error.retryAfterSeconds ?? (error.retryable ? 1 : undefined);
   if (retryAfter !== undefined) headers['Retry-After'] = String(Math.max(1, Math.ceil(retryAfter)));
   return { status, headers, body };
 }

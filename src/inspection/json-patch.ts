@@ -36,15 +36,16 @@ const MARKED = /"\\u0000number:(-?\d[\d.eE+-]*)"/g;
  * long to compare is replaced as a whole.
  */
 export function patchText(before: State, after: State, now: () => number = () => performance.now()): string {
-  const [old, text] = [before?.toString() ?? 'null', after?.toString() ?? 'null'];
-  if (old === text) return '[]';
-  const isMarked = MAY_DIFFER.test(old) || MAY_DIFFER.test(text);
+  const from = before?.toString() ?? 'null';
+  const to = after?.toString() ?? 'null';
+  if (from === to) return '[]';
+  const isMarked = MAY_DIFFER.test(from) || MAY_DIFFER.test(to);
   const patch =
-    (isMarked && old.length + text.length > MAX_MARKED) || hasManyNames(old, text)
+    (isMarked && from.length + to.length > MAX_MARKED) || hasManyNames(from, to)
       ? undefined
-      : patchOf(valueOf(old, isMarked), valueOf(text, isMarked), now);
+      : patchOf(valueOf(from, isMarked), valueOf(to, isMarked), now);
   return patch === undefined
-    ? `[{"op":"replace","path":"","value":${text}}]`
+    ? `[{"op":"replace","path":"","value":${to}}]`
     : JSON.stringify(patch).replace(MARKED, '$1');
 }
 
@@ -78,10 +79,10 @@ function finePatch(before: unknown, after: unknown, now: () => number): Operatio
   let steps = FINE_STEPS;
   const take = limited(FINE_MS, now);
   return bounded(() =>
-    createPatch(before, after, (old: unknown, other: unknown) => {
-      if (Array.isArray(old) && Array.isArray(other)) steps -= ((old.length + other.length) / 2) ** 2;
+    createPatch(before, after, (one: unknown, other: unknown) => {
+      if (Array.isArray(one) && Array.isArray(other)) steps -= ((one.length + other.length) / 2) ** 2;
       if (--left < 0 || steps < 0) throw TOO_MUCH;
-      take(old, other);
+      take(one, other);
     }),
   );
 }
@@ -98,6 +99,8 @@ function bounded(compare: () => Operation[]): Operation[] | undefined {
     throw error;
   }
 }
+
+const isArray = (value: unknown): value is readonly unknown[] => Array.isArray(value);
 
 type Take = (before: unknown, after: unknown) => void;
 
@@ -118,17 +121,16 @@ function membersOf(value: unknown): number {
 function placewise(take: Take) {
   return function compare(before: unknown, after: unknown, at: Pointer): Operation[] | undefined {
     take(before, after);
-    if (!Array.isArray(before) || !Array.isArray(after)) return undefined;
-    const [old, now] = [before as unknown[], after as unknown[]];
-    if (Math.abs(old.length - now.length) > MAX_OPERATIONS) throw TOO_MUCH;
+    if (!isArray(before) || !isArray(after)) return undefined;
+    if (Math.abs(before.length - after.length) > MAX_OPERATIONS) throw TOO_MUCH;
     const operations: Operation[] = [];
-    for (let i = 0; i < Math.min(old.length, now.length); i++) {
-      for (const operation of createPatch(old[i], now[i], compare))
+    for (let i = 0; i < Math.min(before.length, after.length); i++) {
+      for (const operation of createPatch(before[i], after[i], compare))
         operations.push({ ...operation, path: at.add(String(i)).toString() + operation.path });
     }
-    for (let i = old.length; i > now.length; i--)
+    for (let i = before.length; i > after.length; i--)
       operations.push({ op: 'remove', path: at.add(String(i - 1)).toString() });
-    for (const value of now.slice(old.length)) operations.push({ op: 'add', path: at.add('-').toString(), value });
+    for (const value of after.slice(before.length)) operations.push({ op: 'add', path: at.add('-').toString(), value });
     return operations;
   };
 }

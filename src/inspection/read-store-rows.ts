@@ -1,6 +1,7 @@
 import type { State } from '../code-host/code-host.js';
 import { GENERATION_STRIDE } from '../core/event.js';
 import type { ReadStore } from '../read-store/read-store.js';
+import { quoted } from '../read-store/sql-text.js';
 
 export interface AggregateRow {
   readonly version: number;
@@ -14,8 +15,6 @@ export interface KeyRow {
 
 const ASKED_AT_ONCE = 200;
 
-/** Nothing of an id can end it. */
-const quoted = (text: string): string => `unhex('${Buffer.from(text).toString('hex')}')`;
 const stateOf = (raw: string | null): State => (raw === null ? null : Buffer.from(raw));
 
 /** Rows of the read store as they are now, by id. @throws where it is away */
@@ -29,8 +28,8 @@ export async function aggregateRows(
   for (let at = 0; at < ids.length; at += ASKED_AT_ONCE) {
     const found = await select<{
       aggregate_id: string;
-      version: string | number;
-      log_offset: string | number;
+      version: string;
+      log_offset: string;
       state_raw: string | null;
     }>(
       store,

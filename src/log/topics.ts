@@ -10,7 +10,7 @@ export const snapshotsTopic = (storedAs: string): string => `statefold.${storedA
 
 const EVENTS = '.events';
 /** Of a tenant's events, partition by partition; made when an aggregate of a transaction is erased, or something of the events is gone. */
-export const redactionsTopic = (storedAs: string): string => `statefold.${storedAs}.redactions`;
+const redactionsTopic = (storedAs: string): string => `statefold.${storedAs}.redactions`;
 /** What erasures drop records of. */
 export const isErasable = (topic: string): boolean => topic.endsWith(EVENTS) || topic.endsWith('.redactions');
 export const redactionsRef = ({ topic, partition }: PartitionRef): PartitionRef => ({

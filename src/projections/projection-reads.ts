@@ -5,7 +5,7 @@ import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import type { ProjectionCursor } from './projection-cursor.js';
-import { ProjectionSnapshots, type ProjectionSnapshotsOptions, type SnapshotBounds } from './projection-snapshot.js';
+import { ProjectionSnapshots, type ProjectionSnapshotsOptions } from './projection-snapshot.js';
 import type {
   ProjectionLife,
   Projections,
@@ -30,7 +30,6 @@ export interface ProjectionReadsOptions {
   readonly projections: ServedProjections;
   readonly cursor: Pick<ProjectionCursor, 'stored' | 'onStored'>;
   readonly changes: ProjectionSnapshotsOptions['changes'];
-  readonly snapshots?: SnapshotBounds | undefined;
 }
 
 /** What is around a state in an answer, about. */
@@ -45,14 +44,13 @@ export class ProjectionReads implements Projections {
 
   constructor(options: ProjectionReadsOptions) {
     this.#options = options;
-    const { tables, changes, cursor, projections, snapshots } = options;
+    const { tables, changes, cursor, projections } = options;
     this.#snapshots = new ProjectionSnapshots({
       tables,
       changes,
       cursor,
       onLive: (listener) => this.onLive(listener),
       mustServe: () => projections.mustServe(),
-      ...(snapshots && { bounds: snapshots }),
     });
   }
 

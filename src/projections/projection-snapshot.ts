@@ -17,7 +17,7 @@ export interface SnapshotBounds {
   readonly pageBytes: number;
 }
 
-export const SNAPSHOT_BOUNDS: SnapshotBounds = {
+const SNAPSHOT_BOUNDS: SnapshotBounds = {
   located: 131_072,
   locatedOfTenant: 2 * 131_072,
   pageRows: 128,

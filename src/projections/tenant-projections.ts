@@ -18,7 +18,6 @@ import { KeyReleases, type ReleaseOutcome } from './key-releases.js';
 import { ProjectionBuilds, type BuildTarget } from './projection-builds.js';
 import { ProjectionCursor } from './projection-cursor.js';
 import { ProjectionReads } from './projection-reads.js';
-import type { SnapshotBounds } from './projection-snapshot.js';
 import type { ProjectionSource } from './projection-source.js';
 import { Projector } from './projector.js';
 import { StandbyProjections } from './standby-projections.js';
@@ -56,8 +55,6 @@ export interface ProjectionSetting extends TenantLog {
   readonly changesPerProduce?: number;
   /** Of work over all rows of a projection, so much at a time. */
   readonly slice?: SliceBounds;
-  /** Of the states that are told to who asks for all of them. */
-  readonly snapshotBounds?: SnapshotBounds;
   readonly observer?: ProjectionObserver;
 }
 
@@ -133,7 +130,6 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
       projections: this,
       cursor,
       changes,
-      snapshots: setting.snapshotBounds,
     });
     this.#projector = new Projector({
       reads: this.reads,

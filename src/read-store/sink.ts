@@ -22,8 +22,7 @@ export interface SinkOptions {
   readonly observer?: SinkObserver;
   /** Awaited before anything is read from the store or written to it, at the start and when it was away. */
   readonly prepare?: () => Promise<void>;
-  /** Rows and bytes, about, of all blocks that are held at once. */
-  readonly maxRows?: number;
+  /** Of all blocks that are held at once, about. */
   readonly maxBytes?: number;
   /** From the first row of a quiet time to its block. */
   readonly delayMs?: number;
@@ -57,6 +56,8 @@ interface Flush {
   readonly reject: (error: Error) => void;
 }
 
+/** Past an eighth of so many, or a sixteenth of the bytes, a round is taken for full. */
+const ROWS_A_ROUND = 10_000;
 const DEFAULT_BYTES = 8 * 1024 * 1024;
 /** Tenants that are read side by side; each gets an equal share of the bytes. */
 const MAX_READING = 16;
@@ -353,13 +354,13 @@ export class Sink {
 
   /** Writes what was read, the watermarks last. @returns whether that was about as much as a round takes. */
   async #write(): Promise<boolean> {
-    const { maxRows = 10_000, maxBytes = DEFAULT_BYTES } = this.#options;
+    const { maxBytes = DEFAULT_BYTES } = this.#options;
     const gathered = this.#gathered.splice(0).filter((one) => one.tenant.isCurrent(one));
     for (const one of gathered) this.#reportFailures(one);
     const taken = await this.#stored(gathered);
     const count = taken.reduce((sum, { rows }) => sum + rows.count, 0);
     const bytes = taken.reduce((sum, { rows }) => sum + rows.bytes, 0);
-    const full = 8 * count >= maxRows || 16 * bytes >= maxBytes;
+    const full = 8 * count >= ROWS_A_ROUND || 16 * bytes >= maxBytes;
     for (const one of taken) this.#written(one, full);
     return full;
   }

@@ -6,7 +6,7 @@ import type { AccountAccess, SqlAccounts } from '../read-store/sql-accounts.js';
 import type { AccountKeeper } from './account-keeper.js';
 
 /** Accounts of a tenant. */
-export const MAX_ACCOUNTS = 20;
+const MAX_ACCOUNTS = 20;
 const ID_BYTES = 8;
 const PASSWORD_BYTES = 24;
 

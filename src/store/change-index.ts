@@ -1,8 +1,6 @@
-import { SEPARATOR, type StoreSection } from './local-store.js';
+import { padded, pastAll, SEPARATOR, type StoreSection } from './local-store.js';
 
 const BLOCK = 256;
-const WIDTH = 11;
-const padded = (n: number): string => n.toString(36).padStart(WIDTH, '0');
 
 /** The last sequence, then the first one and the distance of each to the one before: numbers that take a byte or two. */
 type Block = number[];
@@ -54,7 +52,7 @@ export class ChangeIndex {
     if (limit < 1) return found;
     const base = baseOf(projectionId);
     const from = this.#firstBefore(projectionId, sequence + 1) ?? 0;
-    for (const [, block] of this.#section.range(base + padded(from), endOf(base)))
+    for (const [, block] of this.#section.range(base + padded(from), pastAll(base)))
       for (const one of sequencesOf(block as Block)) if (one > sequence && found.push(one) === limit) return found;
     return found;
   }
@@ -79,12 +77,12 @@ export class ChangeIndex {
     return { from: base, to: base + padded(whole ? first + 1 : first) };
   }
 
-  /** All of the projection's. */
-  all(projectionId: string): { readonly from: string; readonly to: string } {
+  /** Forgets the projection, and says where its blocks lie: whoever calls it removes them. */
+  forget(projectionId: string): { readonly from: string; readonly to: string } {
     this.#lastFirst.delete(projectionId);
     this.#unwritten.delete(projectionId);
     const base = baseOf(projectionId);
-    return { from: base, to: endOf(base) };
+    return { from: base, to: pastAll(base) };
   }
 
   #block(projectionId: string, first: number): Block | undefined {
@@ -94,7 +92,7 @@ export class ChangeIndex {
   /** The first sequence of the last block that begins at this one or before. */
   #firstBefore(projectionId: string, sequence: number): number | undefined {
     const base = baseOf(projectionId);
-    const to = sequence === Number.MAX_SAFE_INTEGER ? endOf(base) : base + padded(Math.max(0, sequence + 1));
+    const to = sequence === Number.MAX_SAFE_INTEGER ? pastAll(base) : base + padded(Math.max(0, sequence + 1));
     for (const [key] of this.#section.range(base, to, { limit: 1, reverse: true }))
       return parseInt(key.slice(base.length), 36);
     return undefined;
@@ -102,7 +100,6 @@ export class ChangeIndex {
 }
 
 const baseOf = (projectionId: string): string => `n${projectionId}${SEPARATOR}`;
-const endOf = (base: string): string => `${base.slice(0, -1)}\u0006`;
 
 function* sequencesOf(block: Block): Generator<number> {
   let sequence = 0;

@@ -28,9 +28,9 @@ const TABLE = 'E';
 const AFTER = 'F';
 const OTHERS = 'N';
 /** A partition counts so many types, those that came first: a tenant that makes a type of each event takes no more. */
-export const MOST_TYPES = 2_000;
+const MOST_TYPES = 2_000;
 /** Of each type so many types of aggregates are kept. */
-export const MOST_AGGREGATE_TYPES = 50;
+const MOST_AGGREGATE_TYPES = 50;
 /** So many stay in memory between two writes of the section. */
 const KEPT = 256;
 

@@ -1,5 +1,5 @@
 import type { Fault } from '../core/event.js';
-import { SEPARATOR, type StoreSection } from './local-store.js';
+import { pastAll, SEPARATOR, type StoreSection } from './local-store.js';
 
 /** What the log says of an aggregate in one piece of code: versions that are passed over, and where a stopped process left it. */
 export interface ReducerMarks {
@@ -67,7 +67,7 @@ export class FaultTables {
   /** Ids of a type after `cursor`, ascending; one whose state is of an earlier binding may have none any more. */
   *aggregates(aggregateType: string, cursor: string): Generator<string> {
     const base = `g${aggregateType}${SEPARATOR}`;
-    for (const [key] of this.#section.range(cursor === '' ? base : `${base}${cursor}${SEPARATOR}`, after(base)))
+    for (const [key] of this.#section.range(cursor === '' ? base : `${base}${cursor}${SEPARATOR}`, pastAll(base)))
       yield key.slice(base.length);
   }
   aggregateCount(aggregateType: string): number {
@@ -93,7 +93,7 @@ export class FaultTables {
   ): Generator<readonly [key: string, classIndex: number]> {
     const base = `f${this.#place(projectionId, revision)}${SEPARATOR}`;
     const from = cursor === undefined ? base : `${base}${cursor[0]}${SEPARATOR}${cursor[1]}${SEPARATOR}`;
-    for (const [key] of this.#section.range(from, after(base))) {
+    for (const [key] of this.#section.range(from, pastAll(base))) {
       const end = key.lastIndexOf(SEPARATOR);
       yield [key.slice(base.length, end), Number(key.slice(end + 1))];
     }
@@ -133,7 +133,7 @@ export class FaultTables {
   dropProjection(projectionId: string): void {
     const base = `i${projectionId}${SEPARATOR}`;
     for (const from of [base, `F${projectionId}@`])
-      for (const [row] of [...this.#section.range(from, after(from))]) this.#section.delete(row);
+      for (const [row] of [...this.#section.range(from, pastAll(from))]) this.#section.delete(row);
   }
 
   #set(row: string, count: string, faulted: boolean): void {
@@ -143,6 +143,3 @@ export class FaultTables {
     this.#section.set(count, number > 0 ? number : undefined);
   }
 }
-
-const after = (prefix: string): string =>
-  prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);

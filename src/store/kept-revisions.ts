@@ -1,4 +1,4 @@
-import { SEPARATOR, type StoreSection } from './local-store.js';
+import { pastAll, SEPARATOR, type StoreSection } from './local-store.js';
 
 /** A former revision of a projection whose states are still there: what its code made of all inputs below the position. */
 export interface KeptRevision {
@@ -109,7 +109,7 @@ export class KeptRevisions {
   drop(projectionId: string): void {
     this.#section.delete(`q${projectionId}`);
     const base = `a${projectionId}${SEPARATOR}`;
-    for (const [key] of [...this.#section.range(base, `a${projectionId}\u0006`)]) {
+    for (const [key] of [...this.#section.range(base, pastAll(base))]) {
       this.#section.delete(key);
       this.#places.delete(key.slice(1));
     }

@@ -6,7 +6,7 @@ import { ChangeIndex } from './change-index.js';
 import { EventTypeCounts } from './event-type-counts.js';
 import { FaultTables } from './fault-tables.js';
 import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
-import { SEPARATOR, type StoreSection } from './local-store.js';
+import { padded, pastAll, SEPARATOR, type StoreSection } from './local-store.js';
 import { PendingDrops } from './pending-drops.js';
 import { stateBytes, StoredBytes, type StoredBytesRow } from './stored-bytes.js';
 
@@ -201,10 +201,6 @@ function storedBuild({ seeded, ...rest }: BuildProgress): StoredBuild {
   return { ...rest, seeded: { through, ...more } };
 }
 
-const padded = (n: number): string => n.toString(36).padStart(11, '0');
-const after = (prefix: string): string =>
-  prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
-
 export const CHECKPOINT_KEY = 'm';
 
 /**
@@ -370,7 +366,7 @@ export class PartitionTables {
     this.dropReducerState(aggregateId);
     for (const table of ['j', 'z']) this.section.delete(`${table}${aggregateId}`);
     const commands = `k${aggregateId}${SEPARATOR}`;
-    for (const [key, value] of [...this.section.range(commands, after(commands))]) {
+    for (const [key, value] of [...this.section.range(commands, pastAll(commands))]) {
       this.section.delete(key);
       this.section.delete(`x${padded((value as RememberedCommand).offset)}`);
     }
@@ -386,7 +382,7 @@ export class PartitionTables {
     this.section.delete(`h${aggregateId}`);
     for (const table of ['c', 'C'])
       for (const [key] of [
-        ...this.section.range(`${table}${aggregateId}${SEPARATOR}`, after(`${table}${aggregateId}${SEPARATOR}`)),
+        ...this.section.range(`${table}${aggregateId}${SEPARATOR}`, pastAll(`${table}${aggregateId}${SEPARATOR}`)),
       ])
         this.section.delete(key);
   }
@@ -399,7 +395,7 @@ export class PartitionTables {
     const offsets = new Set<number>();
     for (const [, offset] of this.commitOffsets(aggregateId, 0, Number.MAX_SAFE_INTEGER)) offsets.add(offset);
     const base = `C${aggregateId}${SEPARATOR}`;
-    for (const [, offset] of this.section.range(base, after(base))) offsets.add(offset as number);
+    for (const [, offset] of this.section.range(base, pastAll(base))) offsets.add(offset as number);
     return [...offsets].sort((a, b) => a - b);
   }
 
@@ -417,7 +413,7 @@ export class PartitionTables {
   }
   *aggregatesOfType(aggregateType: string, cursor: string): Generator<string> {
     const prefix = `t${aggregateType}${SEPARATOR}`;
-    for (const [key] of this.section.range(cursor === '' ? prefix : `${prefix}${cursor}${SEPARATOR}`, after(prefix)))
+    for (const [key] of this.section.range(cursor === '' ? prefix : `${prefix}${cursor}${SEPARATOR}`, pastAll(prefix)))
       yield key.slice(prefix.length);
   }
 
@@ -473,7 +469,7 @@ export class PartitionTables {
   }
   *voids(topic: 'events' | 'changes'): Generator<number> {
     const base = `v${topic}${SEPARATOR}`;
-    for (const [, value] of this.section.range(base, after(base))) yield value as number;
+    for (const [, value] of this.section.range(base, pastAll(base))) yield value as number;
   }
 
   reducerState(aggregateId: string): ReducerState | undefined {
@@ -596,7 +592,7 @@ export class PartitionTables {
   ): Generator<readonly [string, number, KeyState]> {
     const base = this.#keyPrefix(projectionId, revision);
     const from = cursor === undefined ? base + prefix : `${base}${cursor[0]}${SEPARATOR}${cursor[1]}${SEPARATOR}`;
-    for (const [key, value] of this.section.range(from, after(base))) {
+    for (const [key, value] of this.section.range(from, pastAll(base))) {
       if (!key.startsWith(prefix, base.length)) return;
       const end = key.lastIndexOf(SEPARATOR);
       yield [key.slice(base.length, end), Number(key.slice(end + 1)), keyStateOf(value as KeyRow)];
@@ -606,7 +602,7 @@ export class PartitionTables {
   dropRevision(projectionId: string, revision: number): void {
     let dropped = false;
     for (const base of [this.#keyPrefix(projectionId, revision), this.faults.giveUp(projectionId, revision)])
-      dropped = this.drops.add(base, after(base)) || dropped;
+      dropped = this.drops.add(base, pastAll(base)) || dropped;
     if (dropped) this.kept.renew(projectionId, revision);
   }
   /** A key without a state, and without a fault, of which nobody was told. */
@@ -709,8 +705,8 @@ export class PartitionTables {
     for (const table of ['p', 'b', 'y', 'e']) this.section.delete(`${table}${projectionId}`);
     this.kept.drop(projectionId);
     this.faults.dropProjection(projectionId);
-    const { from, to } = this.changes.all(projectionId);
+    const { from, to } = this.changes.forget(projectionId);
     this.drops.add(from, to);
-    for (const base of [`${KEY_STATES}${projectionId}@`, `f${projectionId}@`]) this.drops.add(base, after(base));
+    for (const base of [`${KEY_STATES}${projectionId}@`, `f${projectionId}@`]) this.drops.add(base, pastAll(base));
   }
 }

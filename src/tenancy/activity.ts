@@ -4,7 +4,7 @@ import { follow } from '../log/journal/follow.js';
 import { readBelow } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 
-export const ACTIVITY_TOPIC = 'statefold.activity';
+const ACTIVITY_TOPIC = 'statefold.activity';
 const PARTITION: PartitionRef = { topic: ACTIVITY_TOPIC, partition: 0 };
 const RETENTION_MS = 600_000;
 /** An active tenant is noted again after so long; one that was not noted for twice that is taken for idle. */

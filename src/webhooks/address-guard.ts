@@ -56,7 +56,7 @@ export function assertAddressAllowed(address: string, allowPrivate: boolean): vo
 }
 
 /** Resolves once and checks every address. @throws StatefoldError WEBHOOK_URL_REFUSED */
-export async function resolveAllowed(hostname: string, options: AddressGuardOptions): Promise<readonly string[]> {
+async function resolveAllowed(hostname: string, options: AddressGuardOptions): Promise<readonly string[]> {
   const resolve = options.resolve ?? resolverFor(options.allowPrivate);
   let addresses: readonly string[];
   try {

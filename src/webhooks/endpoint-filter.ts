@@ -12,7 +12,7 @@ type Chosen = ReadonlySet<string> | undefined;
 const chosen = (names: readonly string[] | undefined): Chosen => names && new Set(names);
 
 /** Which items an endpoint is told of. */
-export class EndpointFilter {
+class EndpointFilter {
   readonly #keys: Chosen;
   readonly #aggregateTypes: Chosen;
   readonly #eventTypes: Chosen;

@@ -81,7 +81,7 @@ export interface EndpointStatus {
 }
 
 /** The latest are listed. The others can be sent again too, by their range. */
-export const MAX_DEAD_LETTERS = 500;
+const MAX_DEAD_LETTERS = 500;
 const RESTART_MS = 5_000;
 /** Memory is all held: how long it is before an endpoint looks whether there is room again. */
 const ROOM_POLL_MS = 1_000;

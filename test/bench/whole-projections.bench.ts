@@ -33,7 +33,7 @@ try {
   const seat: Seat = await world.open('store');
   world.deploy(seat, 1, 1);
   await measured('the folds', () => world.append(seat, KEYS));
-  await seat.isLive(1);
+  await seat.untilLive(1);
   await wholeLife(world, seat, measured);
   await measured('the removal of a tenant', async () => {
     await seat.task.close();

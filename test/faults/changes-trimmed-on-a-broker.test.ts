@@ -85,7 +85,7 @@ test(
     const { world } = kafka;
     const old = await world.open('old');
     world.deploy(old, 1, 1);
-    await old.isLive(1);
+    await old.untilLive(1);
     await world.append(old, KEYS);
     await old.close();
 

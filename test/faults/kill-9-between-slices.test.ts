@@ -44,15 +44,15 @@ test('kill -9 between two slices', async (t) => {
       const world = await killed('redeploy', slices);
       world.deployed(3, 3);
       const seat = await world.open('store');
-      await seat.isLive(3);
+      await seat.untilLive(3);
       await hasStates(seat, 3);
       await isTold(seat, 3, ALL);
-      await seat.isSwept();
+      await seat.untilSwept();
       assert.equal(seat.rows('s'), 2 * KEYS, 'the live revision, and the one before');
       await seat.close();
       // An owner without a store comes to the same.
       const fresh = await world.open('fresh');
-      await fresh.isLive(3);
+      await fresh.untilLive(3);
       await hasStates(fresh, 3);
       await isTold(fresh, 3, ALL);
     });
@@ -61,10 +61,10 @@ test('kill -9 between two slices', async (t) => {
     const world = await killed('rebuild', 40);
     world.deployed(3, 2, 'rebuild');
     const seat = await world.open('store');
-    await seat.isLive(3);
+    await seat.untilLive(3);
     await hasStates(seat, 2);
     await isTold(seat, 3, []);
-    await seat.isSwept();
+    await seat.untilSwept();
     assert.equal(seat.rows('s'), KEYS + KEYS, 'the live revision, and the one that was kept before');
   });
 
@@ -72,7 +72,7 @@ test('kill -9 between two slices', async (t) => {
     const world = await killed('rollback', 60);
     world.deployed(3, 1, 'rollback');
     const seat = await world.open('store');
-    await seat.isLive(3);
+    await seat.untilLive(3);
     await hasStates(seat, 1);
     await isTold(seat, 3, ALL);
   });
@@ -81,7 +81,7 @@ test('kill -9 between two slices', async (t) => {
     const world = await killed('follow', 60);
     world.deployed(3, 3);
     const seat = await world.open('standby');
-    await seat.isLive(3);
+    await seat.untilLive(3);
     await until(() => seat.task.projectionLag === 0);
     const [first = ''] = ALL;
     await hasStates(seat, 3, [[first, stateOf(3, first, 2)]]);
@@ -91,7 +91,7 @@ test('kill -9 between two slices', async (t) => {
   await t.test('in the removal of a projection', async () => {
     const world = await killed('drop', 60);
     const seat = await world.open('store');
-    await seat.isSwept();
+    await seat.untilSwept();
     assert.equal((await seat.states()).size, 0);
     for (const table of ['s', 'n', 'f', 'F', 'a', 'p', 'e'])
       assert.equal(seat.rows(table), 0, `rows of table ${table}`);
@@ -102,7 +102,7 @@ test('kill -9 between two slices', async (t) => {
     world.deployed(2, 2);
     const seat = await world.open('store');
     await seat.task.changes.of('p').start();
-    await seat.isSwept();
+    await seat.untilSwept();
     assert.deepEqual(await seat.told(), []);
     assert.ok(seat.rows('n') <= 1, 'all but the last block');
     await hasStates(seat, 2);
@@ -126,11 +126,11 @@ async function prepared(t: TestContext): Promise<string> {
   const world = new ManyKeysWorld(t, SMALL);
   const seat = await world.open('store');
   world.deploy(seat, 1, 1);
-  await seat.isLive(1);
+  await seat.untilLive(1);
   await world.append(seat, KEYS);
   world.deploy(seat, 2, 2);
-  await seat.isLive(2);
-  await seat.isSwept();
+  await seat.untilLive(2);
+  await seat.untilSwept();
   await seat.close();
   await world.log.close();
   return world.directory;

@@ -205,7 +205,7 @@ test('followers are told of changes that were written together when the states o
   const seat = await w.open('one');
   w.deploy(seat, 1, 1);
   await w.append(seat, 1);
-  await seat.isLive(1);
+  await seat.untilLive(1);
   const before = await seat.told();
   const feed = seat.task.changes.of(PROJECTION);
   const head = feed.head;

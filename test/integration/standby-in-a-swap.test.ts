@@ -147,7 +147,7 @@ for (const { name, skip, ground } of [
         const gate = new Gate(log, world.changes);
         const owner = await world.open('owner', { log: gate.log });
         world.deploy(owner, 1, 1);
-        await owner.isLive(1);
+        await owner.untilLive(1);
         await world.append(owner, KEYS);
 
         gate.hold(3);
@@ -176,7 +176,7 @@ for (const { name, skip, ground } of [
         const pushed: Change[] = [];
         pushedInto(standby.task, pushed);
         gate.open();
-        await owner.isLive(2);
+        await owner.untilLive(2);
         await until(() => standby.task.changes.lastSequence() === owner.task.changes.lastSequence());
         await same(standby, owner);
         const after = (await owner.told()).filter(({ sequence }) => sequence > between);

@@ -12,7 +12,7 @@ test('a swap, a rollback, a trim and a drop of many keys hold the event loop for
   const world = new ManyKeysWorld(t);
   const seat = await world.open('store');
   world.deploy(seat, 1, 1);
-  await seat.isLive(1);
+  await seat.untilLive(1);
   await world.append(seat, KEYS);
   const holds = watchHolds();
   t.after(() => holds.end());

@@ -1,4 +1,4 @@
-// Appends to an embedded log for as long as it lives and prints what was acknowledged: "<base offset> <number of records>".
+// Appends to an embedded log for as long as it lives and prints what was acknowledged: "<partition> <base offset> <number of records> <client>.<append>".
 // It is killed by the test that starts it.
 import { randomBytes } from 'node:crypto';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';

@@ -29,12 +29,12 @@ async function run(directory: string, operation: Operation, slices: number): Pro
     const standby = await world.open('standby', { standby: true });
     const owner = await world.open('store');
     world.deploy(owner, 3, 3);
-    await owner.isLive(3);
-    await owner.isSwept();
+    await owner.untilLive(3);
+    await owner.untilSwept();
     // An input after the swap: a standby takes no swap for whole before.
     dieAfter(slices);
     await world.append(owner, 1);
-    await standby.isSwept();
+    await standby.untilSwept();
     return;
   }
   const seat = await world.open('store');

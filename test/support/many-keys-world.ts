@@ -204,12 +204,12 @@ export class Seat {
     this.task = task;
   }
 
-  isLive(revision: number): Promise<void> {
+  untilLive(revision: number): Promise<void> {
     return until(() => this.task.projections.life(PROJECTION).live?.revision === revision, LONG_MS);
   }
 
   /** Nothing is left to be removed. */
-  isSwept(): Promise<void> {
+  untilSwept(): Promise<void> {
     return until(() => this.section.keys('d', 'e', 1).length === 0, LONG_MS);
   }
 
@@ -233,7 +233,7 @@ export class Seat {
   async told(): Promise<Change[]> {
     const all: Change[] = [];
     const feed = this.task.changes.of(PROJECTION);
-    for (let from = await this.task.changes.of(PROJECTION).start(); ;) {
+    for (let from = await feed.start(); ;) {
       const { items } = await feed.read(from, { items: 1000 });
       if (items.length === 0) return all;
       all.push(...items);
@@ -258,26 +258,26 @@ export async function wholeLife(
 ): Promise<void> {
   await measured('a swap of equal states', async () => {
     world.deploy(seat, 2, 1, 'rebuild');
-    await seat.isLive(2);
+    await seat.untilLive(2);
   });
-  await measured('the removal of what it replaced', () => seat.isSwept());
+  await measured('the removal of what it replaced', () => seat.untilSwept());
   await measured('a swap that changes each state', async () => {
     world.deploy(seat, 3, 2);
-    await seat.isLive(3);
+    await seat.untilLive(3);
   });
   await measured('a rollback', async () => {
     world.deploy(seat, 4, 1, 'rollback');
-    await seat.isLive(4);
+    await seat.untilLive(4);
   });
   await then();
   await measured('a trim', async () => {
     await world.expire();
     await seat.task.changes.of(PROJECTION).start();
-    await seat.isSwept();
+    await seat.untilSwept();
   });
   await measured('a drop', async () => {
     world.drop(seat);
     while (seat.task.projections.life(PROJECTION).live !== undefined) await new Promise(setImmediate);
-    await seat.isSwept();
+    await seat.untilSwept();
   });
 }

@@ -31,7 +31,7 @@ internal sealed class Seal
         d = BinaryPrimitives.ReadUInt32LittleEndian(key[12..]);
     }
 
-    public void Write(WireWriter writer) => writer.End(Next(), Next());
+    public void Write(WireWriter writer) => writer.WriteSeal(Next(), Next());
 
     private uint Next()
     {

@@ -84,8 +84,8 @@ public sealed class WireWriter : IBufferWriter<byte>
         Length += bytes.Length;
     }
 
-    /// <summary>The last bytes of the frame, for which room is always left.</summary>
-    internal void End(uint low, uint high)
+    /// <summary>The last bytes of the frame before it ends, for which room is always left.</summary>
+    internal void WriteSeal(uint low, uint high)
     {
         Ensure(Seal.Bytes, MaxFrame);
         UInt32(low);

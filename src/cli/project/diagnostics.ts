@@ -12,7 +12,7 @@ const untabbed = (line: string): string => line.replaceAll('\t', ' ');
  *         4 |   x = y;
  *           |       ^
  */
-export function formatDiagnostic(
+function formatDiagnostic(
   { severity, code, message, file, line, column }: Diagnostic,
   sources: readonly ProjectFile[],
   style: Style,

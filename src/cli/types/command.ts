@@ -17,7 +17,7 @@ const HEAD = `// Written by \`statefold types\` from the code and the schemas of
 `;
 
 /** The types of a tenant's states and of its events' data, as a TypeScript module without imports. */
-export function typesModule(
+function typesModule(
   states: readonly Described[],
   events: readonly { readonly eventType: string; readonly schema: Schema | boolean }[],
 ): string {

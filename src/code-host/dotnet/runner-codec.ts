@@ -18,7 +18,7 @@ const HAS_CAUSATION = 16;
 const HAS_METADATA = 32;
 const WANTED = 64;
 
-export const REPLIES = { each: 0, last: 1, keys: 2 } as const;
+const REPLIES = { each: 0, last: 1, keys: 2 } as const;
 export type Reply = keyof typeof REPLIES;
 
 /** Why an event stopped a state, as the runner tells it. */

@@ -198,7 +198,7 @@ export const CloudEvent = component(
   }),
 );
 export type CloudEvent = z.infer<typeof CloudEvent>;
-export const ImportAnswer = component(
+const ImportAnswer = component(
   'Imported',
   z.strictObject({
     events: integer,

@@ -185,7 +185,7 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
  * Writes a record of the events topic by the earliest version of its schema that can hold it: a transaction by the third, an erasure by
  * the fourth. Reads all four.
  */
-export class EventsCodec implements RecordCodec<EventsBody>, BodyCodec<EventsBody> {
+class EventsCodec implements RecordCodec<EventsBody>, BodyCodec<EventsBody> {
   readonly #first: RecordCodec<EventsBody> & BodyCodec<EventsBody>;
   readonly #second: RecordCodec<EventsBody>;
   readonly #secondId: number;
@@ -271,7 +271,7 @@ const partInAvro = (part: TransactionPartValue): PartInAvro => ({
 });
 
 /** Records of the changes topic: of the first version of its schema, and of the second those of inputs whose changes come in parts. */
-export class ChangesCodec implements RecordCodec<ChangesBody>, BodyCodec<ChangesBody> {
+class ChangesCodec implements RecordCodec<ChangesBody>, BodyCodec<ChangesBody> {
   readonly #first: RecordCodec<ChangesBody>;
   readonly #second: RecordCodec<ChangesBody>;
   readonly #secondId: number;

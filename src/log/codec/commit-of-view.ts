@@ -12,7 +12,7 @@ import { CommitView } from './commit-records.js';
 type Events = AggregateCommit['events'];
 
 /** A commit as it was read: its events are made when somebody wants them. */
-export class CommitOfView implements AggregateCommit {
+class CommitOfView implements AggregateCommit {
   readonly #value: CommitView;
   #events: Events | undefined;
 

@@ -22,8 +22,6 @@ export interface SlotGroupOptions extends ConnectionSettings {
   readonly notifier: boolean;
   /** A process that is not heard of for so long loses its slots. Kafka's brokers allow 6 s to 30 min unless told otherwise. */
   readonly sessionTimeoutMs: number;
-  /** How soon a change is known. 300 ms unless given. */
-  readonly heartbeatMs?: number;
   /** Slots of which there is state on this machine: they come here rather than elsewhere, as far as its share goes. */
   readonly warmSlots?: () => readonly number[];
   readonly logger: Logger;
@@ -31,6 +29,7 @@ export interface SlotGroupOptions extends ConnectionSettings {
 
 type Places = 'owners' | 'standbys' | 'notifiers';
 
+/** How soon a change is known. */
 const HEARTBEAT_MS = 300;
 /** For one question to one broker, of those that any of them can answer. */
 const REQUEST_MS = 3000;
@@ -83,7 +82,7 @@ export class SlotGroup implements Ownership {
     topic: string,
     slots: number,
   ) {
-    const { prefix, processId, sessionTimeoutMs, heartbeatMs = HEARTBEAT_MS, logger } = options;
+    const { prefix, processId, sessionTimeoutMs, logger } = options;
     this.#options = options;
     this.#cluster = cluster;
     this.slots = slots;
@@ -93,7 +92,7 @@ export class SlotGroup implements Ownership {
       groupId: `${prefix}-slots`,
       protocol: protocolName(slots),
       sessionTimeoutMs,
-      heartbeatMs,
+      heartbeatMs: HEARTBEAT_MS,
       logger,
       metadata: () =>
         encodeMember(topic, {

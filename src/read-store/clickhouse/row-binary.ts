@@ -11,7 +11,7 @@ import {
 import { wideAsFloats } from './wide-integers.js';
 
 /** Builds ClickHouse's RowBinary, growing as needed. JSON goes in as the bytes it is: nothing is parsed or escaped. */
-export class RowBinaryWriter {
+class RowBinaryWriter {
   #bytes: Buffer;
   #at = 0;
 
@@ -144,7 +144,7 @@ const NOTIFICATIONS: Table<NotificationRow> = {
 };
 
 /** The JSON columns that ClickHouse derives from `<name>_raw` unless they are given. */
-export const JSON_COLUMNS: Readonly<Record<Block['table'], readonly string[]>> = {
+const JSON_COLUMNS: Readonly<Record<Block['table'], readonly string[]>> = {
   events: ['data', 'metadata'],
   aggregate_states: ['state'],
   projection_states: ['state'],

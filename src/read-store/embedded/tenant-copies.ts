@@ -7,7 +7,7 @@ import type { Path } from '../tenant-views.js';
 import { quoted } from '../sql-text.js';
 
 /** Tables of which a tenant has a copy, and the JSON column that its views are made of. */
-export const COPIED = ['events', 'aggregate_states', 'projection_states', 'notifications'] as const;
+const COPIED = ['events', 'aggregate_states', 'projection_states', 'notifications'] as const;
 export type CopiedTable = (typeof COPIED)[number];
 
 /** What of a tenant is to be read: the parts of a table are immutable, and stay for minutes after they were merged away. */
