@@ -64,6 +64,10 @@ export const NASTY: readonly { readonly name: string; readonly json: string; rea
   { name: 'a long string', json: `{"a":"${'x'.repeat(900_000)}"}` },
 ];
 
+/** A path twice. */
+const UNREADABLE = '{"a.b":1,"a":{"b":2}}';
+const WIDE_UNREADABLE = '{"a.b":18446744073709551616,"a":{"b":2}}';
+
 /** The duties of the port. `open` gives a store whose schema is there already. */
 export function readStoreContract(name: string, open: () => Promise<ReadStoreUnderTest>): void {
   describe(`read store: ${name}`, () => {
@@ -104,6 +108,44 @@ export function readStoreContract(name: string, open: () => Promise<ReadStoreUnd
         if (taken !== undefined) assert.deepEqual(JSON.parse(read[i]?.data ?? ''), looseNumbers(taken), what);
       }
       assert.equal(rejections(), before);
+    });
+
+    it('takes what it can of each column by itself, and writes no row twice since another one is refused', async () => {
+      const { store } = await open();
+      const t = tenant();
+      const wide = '{"a":18446744073709551616}';
+      const [asFloat, nothing, plain] = ['{"a":18446744073709552000}', '{}', '{"a":1}'];
+      const cases = [
+        { data: plain, metadata: plain, read: [plain, plain] },
+        { data: wide, metadata: UNREADABLE, read: [asFloat, nothing] },
+        { data: UNREADABLE, metadata: wide, read: [nothing, asFloat] },
+        { data: wide, metadata: wide, read: [asFloat, asFloat] },
+        { data: wide, metadata: WIDE_UNREADABLE, read: [asFloat, nothing] },
+        { data: WIDE_UNREADABLE, metadata: wide, read: [nothing, asFloat] },
+        { data: WIDE_UNREADABLE, metadata: plain, read: [nothing, plain] },
+        { data: plain, metadata: WIDE_UNREADABLE, read: [plain, nothing] },
+        { data: WIDE_UNREADABLE, metadata: WIDE_UNREADABLE, read: [nothing, nothing] },
+        { data: plain, metadata: UNREADABLE, read: [plain, nothing] },
+      ];
+      // What is written twice is absorbed when parts are merged.
+      await rows(store, 'SYSTEM STOP MERGES events');
+      try {
+        await store.insert({
+          table: 'events',
+          rows: cases.map(({ data, metadata }, i) =>
+            eventRow(t, 'a', i + 1, data, { metadata: Buffer.from(metadata) }),
+          ),
+        });
+        assert.deepEqual(
+          await rows(
+            store,
+            `SELECT toUInt32(version) AS version, toJSONString(data) AS data, toJSONString(metadata) AS metadata FROM events WHERE tenant = '${t}' ORDER BY version`,
+          ),
+          cases.map(({ read: [data, metadata] }, i) => ({ version: i + 1, data, metadata })),
+        );
+      } finally {
+        await rows(store, 'SYSTEM START MERGES events');
+      }
     });
 
     it('lets analysts read a path of the payload with its type', async () => {

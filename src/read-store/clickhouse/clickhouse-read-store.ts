@@ -13,7 +13,7 @@ import {
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import { connect, ClickHouseConnection } from './connection.js';
 import { refusesForMemory, refusesRows, statementError, unavailable } from './errors.js';
-import { byWidth, encodeBlock, type JsonColumns } from './row-binary.js';
+import { byWidth, encodeBlock, lesserThan, type JsonColumns, type Portion } from './row-binary.js';
 import { nameIn, TableDefinitions, TABLES, type KeptDays, type TableName, type TableSet } from './table-definitions.js';
 import { streamName, streamOf } from './watermark-streams.js';
 
@@ -141,7 +141,9 @@ export class ClickHouseReadStore implements ReadStore {
 
   async insert(block: Block): Promise<void> {
     const rejections: Rejection[] = [];
-    for (const portion of portionsOf(block)) await this.#insert(portion, rejections, { left: MAX_HALVINGS });
+    // What is refused of one is not to have others written again: until they are merged, analysts would count them twice.
+    for (const portion of portionsOf(block))
+      for (const one of await byWidth(portion)) await this.#insert(one, rejections, { left: MAX_HALVINGS });
     for (const { table, reason } of rejections) {
       this.#options.logger.error({ table, reason }, 'A row was left out of the read store: the engine refuses it');
       this.#options.onRowRejected?.(table, reason);
@@ -149,57 +151,58 @@ export class ClickHouseReadStore implements ReadStore {
   }
 
   /**
-   * Parts a refused block by tenants, then halves it until the row that is refused stands alone; that one goes in without its JSON
-   * columns, or not at all. Of a tenant with many such rows the rest goes in without them, rather than one by one while others wait.
+   * Parts refused rows by tenants, then halves them until the row that is refused stands alone; that one goes in without the JSON columns
+   * that the engine refuses, or not at all. Of a tenant with many such rows the rest goes in without them, rather than one by one while
+   * others wait.
    */
-  async #insert(block: Block, rejections: Rejection[], halvings: { left: number }): Promise<void> {
+  async #insert(portion: Portion, rejections: Rejection[], halvings: { left: number }): Promise<void> {
+    const { block } = portion;
+    const of = (rows: readonly Row[]): Portion => ({ ...portion, block: { ...block, rows } as Block });
+    const refusal = await this.#refusalOf(block, portion.json);
+    if (refusal === undefined) return;
+    const rows: readonly Row[] = block.rows;
+    const tenants = new Set(rows.map(({ tenant }) => tenant));
+    if (tenants.size > 1) {
+      for (const one of tenants)
+        await this.#insert(of(rows.filter(({ tenant }) => tenant === one)), rejections, { left: MAX_HALVINGS });
+      return;
+    }
+    if (rows.length === 1) return this.#insertAlone(portion, rejections);
+    if (halvings.left-- <= 0 && !refusesForMemory(refusal) && (await this.#refusalOfLess(portion)) === undefined)
+      return;
+    const half = Math.ceil(rows.length / 2);
+    for (const some of [rows.slice(0, half), rows.slice(half)]) await this.#insert(of(some), rejections, halvings);
+  }
+
+  async #insertAlone(portion: Portion, rejections: Rejection[]): Promise<void> {
+    const { table } = portion.block;
+    const refusal = await this.#refusalOfLess(portion);
+    if (refusal === undefined) return;
+    if (refusesForMemory(refusal)) throw unavailable(`did not take a row of ${table}`, refusal);
+    rejections.push({ table, reason: (refusal as Error).message.slice(0, 1_000) });
+    if (rejections.length > MAX_REJECTED)
+      throw unavailable(`refuses every row of ${table}; are its tables as the service made them?`, refusal);
+  }
+
+  /** Of the least that can be written of the rows; undefined: they are in. @throws StatefoldError UNAVAILABLE */
+  async #refusalOfLess({ block, json }: Portion): Promise<unknown> {
+    let refusal: unknown;
+    for (const less of lesserThan(json)) {
+      refusal = await this.#refusalOf(block, less);
+      if (refusal === undefined) break;
+    }
+    return refusal;
+  }
+
+  /** Why the engine refuses the rows themselves; undefined: they are in. @throws StatefoldError UNAVAILABLE */
+  async #refusalOf(block: Block, json: JsonColumns): Promise<unknown> {
     try {
-      await this.#writeByWidth(block);
+      await this.#write(block, json);
+      return undefined;
     } catch (error) {
       if (!refusesRows(error)) throw unavailable(`did not take a block of ${block.table}`, error);
-      const tenants = new Set(block.rows.map(({ tenant }) => tenant));
-      if (tenants.size > 1) {
-        for (const tenant of tenants) {
-          const rows = (block.rows as readonly Row[]).filter((row) => row.tenant === tenant);
-          await this.#insert({ ...block, rows } as Block, rejections, { left: MAX_HALVINGS });
-        }
-        return;
-      }
-      if (block.rows.length === 1) return this.#insertAlone(block, rejections);
-      if (halvings.left-- <= 0 && !refusesForMemory(error) && (await this.#isTakenWithoutJson(block))) return;
-      const half = Math.ceil(block.rows.length / 2);
-      for (const rows of [block.rows.slice(0, half), block.rows.slice(half)])
-        await this.#insert({ ...block, rows } as Block, rejections, halvings);
+      return error;
     }
-  }
-
-  async #isTakenWithoutJson(block: Block): Promise<boolean> {
-    try {
-      await this.#write(block, 'empty');
-      return true;
-    } catch (error) {
-      if (refusesRows(error)) return false;
-      throw unavailable(`did not take a block of ${block.table}`, error);
-    }
-  }
-
-  async #insertAlone(block: Block, rejections: Rejection[]): Promise<void> {
-    try {
-      await this.#write(block, 'empty');
-    } catch (error) {
-      if (!refusesRows(error) || refusesForMemory(error))
-        throw unavailable(`did not take a row of ${block.table}`, error);
-      rejections.push({ table: block.table, reason: (error as Error).message.slice(0, 1_000) });
-      if (rejections.length > MAX_REJECTED)
-        throw unavailable(`refuses every row of ${block.table}; are its tables as the service made them?`, error);
-    }
-  }
-
-  /** Where one of the two is refused, both are written again: equal rows are absorbed. */
-  async #writeByWidth(block: Block): Promise<void> {
-    const { usual, wide, texts } = await byWidth(block);
-    if (usual.rows.length > 0) await this.#write(usual, 'derived');
-    if (wide.rows.length > 0) await this.#write(wide, texts);
   }
 
   async #write(block: Block, json: JsonColumns): Promise<void> {

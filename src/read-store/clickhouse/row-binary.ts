@@ -156,14 +156,30 @@ export interface EncodedBlock {
   readonly bytes: Buffer;
 }
 
-/** Of rows that have integers past 64 bits in their JSON, by column: the text in which these are floats. */
-export type WideTexts = ReadonlyMap<Row, ReadonlyMap<string, Buffer>>;
+/** Of rows that have integers past 64 bits in the JSON of these columns: by column, the text in which they are floats. */
+export interface WideTexts {
+  readonly columns: readonly string[];
+  readonly of: ReadonlyMap<Row, ReadonlyMap<string, Buffer>>;
+}
 
 /**
- * What the JSON columns hold: what ClickHouse derives; the same texts with integers past 64 bits as floats; or `{}`, for a row that the
- * engine refuses to derive them for.
+ * What the JSON columns hold: what ClickHouse derives, which is `{}` where it can't read the text; in some columns texts with integers
+ * past 64 bits as floats, and what it derives in the others; or `{}` in all, for a row that the engine refuses to derive them for.
  */
 export type JsonColumns = 'derived' | WideTexts | 'empty';
+
+/** Rows of a block, and what their JSON columns hold. */
+export interface Portion {
+  readonly block: Block;
+  readonly json: Exclude<JsonColumns, 'empty'>;
+}
+
+/** What rows that the engine refuses are written with instead, the most first: one column that it can't read takes no other one with it. */
+export function lesserThan(json: Portion['json']): readonly JsonColumns[] {
+  if (json === 'derived') return ['empty'];
+  const apart = json.columns.length > 1 ? json.columns.map((column) => ({ ...json, columns: [column] })) : [];
+  return [...apart, 'derived', 'empty'];
+}
 
 /** A few milliseconds at a time. */
 export function encodeBlock(block: Block, json: JsonColumns = 'derived'): Promise<EncodedBlock> {
@@ -181,25 +197,28 @@ export function encodeBlock(block: Block, json: JsonColumns = 'derived'): Promis
   }
 }
 
-/** The block without rows that have an integer past 64 bits in their JSON, a block of these, and their texts. A few milliseconds at a time. */
-export async function byWidth(
-  block: Block,
-): Promise<{ readonly usual: Block; readonly wide: Block; readonly texts: WideTexts }> {
-  const texts = new Map<Row, ReadonlyMap<string, Buffer>>();
-  const rows: readonly Row[] = block.rows;
-  await overSlices('read_store', rows, (row) => {
-    const found = JSON_COLUMNS[block.table].flatMap((name) => {
+/** The rows of a block by the columns in which they have integers past 64 bits, those without any first. A few milliseconds at a time. */
+export async function byWidth(block: Block): Promise<readonly Portion[]> {
+  const usual: Row[] = [];
+  const wide = new Map<string, { readonly columns: readonly string[]; readonly of: Map<Row, Map<string, Buffer>> }>();
+  await overSlices('read_store', block.rows as readonly Row[], (row) => {
+    let texts: Map<string, Buffer> | undefined;
+    for (const name of JSON_COLUMNS[block.table]) {
       const text = wideAsFloats(valueOf(row, name) ?? NOTHING);
-      return text === undefined ? [] : [[name, text] as const];
-    });
-    if (found.length > 0) texts.set(row, new Map(found));
+      if (text !== undefined) texts = (texts ?? new Map<string, Buffer>()).set(name, text);
+    }
+    if (texts === undefined) return void usual.push(row);
+    const columns = [...texts.keys()];
+    const alike = wide.get(columns.join()) ?? { columns, of: new Map() };
+    wide.set(columns.join(), alike);
+    alike.of.set(row, texts);
   });
-  if (texts.size === 0) return { usual: block, wide: { ...block, rows: [] }, texts };
-  return {
-    usual: { ...block, rows: rows.filter((row) => !texts.has(row)) } as Block,
-    wide: { ...block, rows: [...texts.keys()] } as Block,
-    texts,
-  };
+  if (wide.size === 0) return [{ block, json: 'derived' }];
+  const portions: Portion[] = [...wide.values()].map((json) => ({
+    block: { ...block, rows: [...json.of.keys()] } as Block,
+    json,
+  }));
+  return usual.length === 0 ? portions : [{ block: { ...block, rows: usual } as Block, json: 'derived' }, ...portions];
 }
 
 const valueOf = (row: Row, name: string): Buffer | null =>
@@ -213,14 +232,13 @@ async function encode<R extends Row>(
   estimate: number,
 ): Promise<EncodedBlock> {
   const writer = new RowBinaryWriter(estimate);
-  const extra = json === 'derived' ? [] : JSON_COLUMNS[name];
+  const given = json === 'derived' ? [] : json === 'empty' ? JSON_COLUMNS[name] : json.columns;
+  const texts = typeof json === 'string' ? undefined : json.of;
   await overSlices('read_store', rows, (row) => {
     for (const [, write] of table.columns) write(writer, row);
-    if (json === 'derived') return;
-    for (const column of extra)
-      writer.bytes((json === 'empty' ? null : (json.get(row)?.get(column) ?? valueOf(row, column))) ?? EMPTY);
+    for (const column of given) writer.bytes(texts?.get(row)?.get(column) ?? EMPTY);
   });
-  return { columns: [...table.columns.map(([column]) => column), ...extra], bytes: writer.finish() };
+  return { columns: [...table.columns.map(([column]) => column), ...given], bytes: writer.finish() };
 }
 
 const EMPTY = Buffer.from('{}');
