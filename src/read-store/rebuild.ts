@@ -54,8 +54,8 @@ interface End {
   readonly state: 'done' | 'cancelled';
   /** ISO 8601. */
   readonly at: string;
-  /** How far it came, where it was cancelled. */
-  readonly progress?: Progress;
+  /** How far it came. */
+  readonly progress: Progress;
 }
 
 /** Between two looks at how far it is. */
@@ -173,7 +173,7 @@ export class Rebuild {
       of += live.events + live.changes;
       position += Math.min(live.events, its?.events ?? 0) + Math.min(live.changes, its?.changes ?? 0);
     }
-    return { position: this.#end === undefined ? position : of, of };
+    return { position, of };
   }
 
   /** What is not through goes on after the next start. */
@@ -329,11 +329,12 @@ export class Rebuild {
         await wait(PAUSE_POLL_MS, this.#stopping)
       )
         if (Date.now() > end || this.#stopping.aborted) return false;
+      const progress = this.#progress();
       await this.#closeSecond();
       if ((await this.#lagging()).length > 0 || !(await this.#swap())) return false;
       live.restart();
       this.#failure = undefined;
-      this.#end = { state: 'done', at: new Date().toISOString() };
+      this.#end = { state: 'done', at: new Date().toISOString(), progress };
       return true;
     });
   }

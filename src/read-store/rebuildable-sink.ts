@@ -142,7 +142,8 @@ export class RebuildableSink {
   }
 
   /**
-   * Calls off the rebuild that is under way: the tables stay as they are. Resolves when no start goes on with it.
+   * Calls off the rebuild that is under way: the tables stay as they are. Resolves when no start goes on with it, and where the last one of
+   * this process was called off before.
    * @throws StatefoldError NO_REBUILD, REBUILD_NOT_CANCELLABLE: past the point, or rows were dropped when it began; UNAVAILABLE while the store is away
    */
   async cancelRebuild(): Promise<void> {
@@ -152,8 +153,11 @@ export class RebuildableSink {
         'Here a rebuild drops the rows and fills them in again in their place, since several processes, or several servers, share the tables: there are none of before to go back to. Wait until all rows are there.',
       );
     await this.#settle();
-    if (this.#rebuild === undefined) throw noRebuild();
-    await this.#rebuild.cancel();
+    // One that is asked for may be about to begin.
+    if (this.#rebuild === undefined) await this.#requests;
+    if (this.#rebuild !== undefined) return this.#rebuild.cancel();
+    // Whoever was told 503, or nothing at all, asks again when it is through.
+    if (this.#last?.state !== 'cancelled') throw noRebuild();
   }
 
   /** What is under way goes on after the next start. */
