@@ -1,10 +1,10 @@
 import { createHash, type Hash } from 'node:crypto';
-import { closeSync, createReadStream, existsSync, fstatSync, openSync, readSync } from 'node:fs';
-import { truncate } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { cutTorn, fileStream, goesOnBehind, lastPosition, positionOf } from './export-file.js';
 import { interrupted } from './interrupted.js';
 import { CliError, CommandRefusedError, type CliIo } from './io.js';
 import { fileWriter, streamWriter, UnwritableError, type Writer } from './writer.js';
@@ -14,12 +14,7 @@ import type { Fields, Server } from './server.js';
 const CLOUD_EVENTS = 'application/cloudevents+x-ndjson';
 /** In a line of an export: behind this lies what an import keeps. */
 const KEPT_FROM = Buffer.from(',"id":');
-const POSITION = /^\{"specversion":"1\.0","source":"[^"]*","position":"(\d{1,16})"/;
-const EVENT_ID = /,"id":"([^"]+)"/;
 const LF = 0x0a;
-/** Of the head of a line, in which its position is. */
-const HEAD_BYTES = 512;
-const TAIL_BYTES = 64 * 1024;
 const AGAIN_MS = 1_000;
 const STDIO = '-';
 
@@ -80,10 +75,9 @@ async function exportTo(
   if (after !== undefined && !/^\d{1,16}$/.test(after)) throw new CliError(`--after is a position, not '${after}'.`);
   if (after !== undefined && file !== STDIO)
     throw new CliError('--after is for standard output: a file is gone on with where it ends.');
-  const begun: End = file === STDIO ? { position: Number(after ?? 0), eventId: undefined } : await endOf(file);
-  if (begun.eventId !== undefined) await mustGoOn(server, file, begun);
+  const position = file === STDIO ? Number(after ?? 0) : await beginningIn(file, server);
   const output = file === STDIO ? streamWriter(io.stdout) : await fileWriter(file);
-  const written = { events: 0, position: begun.position };
+  const written = { events: 0, position };
   const stop = follow ? interrupted() : undefined;
   try {
     while (stop?.aborted === false) {
@@ -101,25 +95,19 @@ async function exportTo(
     await output.close().catch(() => undefined);
     if (file === STDIO || !(error instanceof UnwritableError)) throw error;
     // What is torn is cut off, so that all that is there can be read.
-    const { position } = await endOf(file);
+    cutTorn(file);
     throw new CliError(
-      `${error.message} It ends behind position ${position}: make room and export into the same file again, and it goes on there.`,
+      `${error.message} It ends behind position ${lastPosition(file)}: make room and export into the same file again, and it goes on there.`,
     );
   }
   return written;
 }
 
-/** The file is of this tenant, as it is now: a position is one of another tenant's, and of a service that was restored, too. */
-async function mustGoOn(server: Server, file: string, { position, eventId }: End): Promise<void> {
-  const { events } = (await server.tenant('GET', `/feed?after=${position - 1}&limit=1`)) as {
-    readonly events: Fields[];
-  };
-  const [there] = events;
-  const isErased = there?.['type'] === 'erased';
-  if (there?.['position'] === position && (isErased || there['eventId'] === eventId)) return;
-  throw new CliError(
-    `${file} ends with the event ${eventId} at position ${position}, which the tenant at ${server.url} does not have there: it is of another tenant, or of what the service was before it was restored. Export into another file.`,
-  );
+/** The position behind which the export begins. What a former one has torn at the end of the file is cut off. */
+async function beginningIn(file: string, server: Server): Promise<number> {
+  if (!existsSync(file)) return 0;
+  cutTorn(file);
+  return goesOnBehind(server, file);
 }
 
 /** Writes whole lines behind the position; what is torn at the end is left out. */
@@ -182,65 +170,6 @@ async function* linesOf(
   if (parts.length > 0) throw new Error('the last line has no end');
 }
 
-function positionOf(line: Buffer): number {
-  const [, position] = POSITION.exec(line.toString('utf8', 0, HEAD_BYTES)) ?? [];
-  if (position === undefined)
-    throw new CliError('A line is not one that `statefold export` wrote: it has no position.');
-  return Number(position);
-}
-
-interface End {
-  readonly position: number;
-  /** Of the event there; undefined: there is none. */
-  readonly eventId: string | undefined;
-}
-
-/** Where an export goes on: what a former one has torn at the end is cut off. */
-async function endOf(file: string): Promise<End> {
-  if (!existsSync(file)) return { position: 0, eventId: undefined };
-  const descriptor = openSync(file, 'r');
-  let bytes: number;
-  let torn: boolean;
-  let line: Buffer;
-  try {
-    const { size } = fstatSync(descriptor);
-    bytes = before(descriptor, size);
-    torn = bytes < size;
-    if (bytes === 0) line = Buffer.alloc(0);
-    else {
-      // Lines that keep a stream alive may stand at the end.
-      let end = bytes;
-      let start = before(descriptor, end - 1);
-      while (end - start === 1 && start > 0) [end, start] = [start, before(descriptor, start - 1)];
-      line = Buffer.alloc(Math.min(HEAD_BYTES, end - start));
-      readSync(descriptor, line, 0, line.length, start);
-    }
-  } finally {
-    closeSync(descriptor);
-  }
-  if (torn) await truncate(file, bytes);
-  if (line.length <= 1) return { position: 0, eventId: undefined };
-  return { position: positionOf(line), eventId: EVENT_ID.exec(line.toString('utf8'))?.[1] };
-}
-
-/** Behind the last line feed before `end`; 0 where there is none. */
-function before(descriptor: number, end: number): number {
-  const buffer = Buffer.alloc(TAIL_BYTES);
-  for (let to = end; to > 0;) {
-    const from = Math.max(0, to - TAIL_BYTES);
-    readSync(descriptor, buffer, 0, to - from, from);
-    const at = buffer.subarray(0, to - from).lastIndexOf(LF);
-    if (at >= 0) return from + at + 1;
-    to = from;
-  }
-  return 0;
-}
-
-function fileStream(file: string): Readable {
-  if (!existsSync(file)) throw new CliError(`There is no file ${file}.`);
-  return createReadStream(file);
-}
-
 interface Digest {
   readonly events: number;
   /** SHA-256, hex. */
@@ -249,25 +178,36 @@ interface Digest {
 }
 
 async function digestOfFile(file: string): Promise<Digest> {
-  return orderOf(fileStream(file));
+  return orderOf(
+    fileStream(file),
+    ({ message }) => new CliError(`${file} can't be read to its end: ${message}. Was it cut off?`),
+  );
 }
 
-async function orderOf(input: Readable): Promise<Digest> {
+/** `broken`: what is said of an input that ends before its end. */
+async function orderOf(input: Readable, broken: (error: Error) => CliError): Promise<Digest> {
   const hash = createHash('sha256');
   let events = 0;
-  for await (const { lines } of linesOf(input))
-    for (const line of lines) {
-      if (line.length === 0) continue;
-      const at = line.indexOf(KEPT_FROM);
-      if (at < 0) throw new CliError('A line is not one that `statefold export` wrote: it has no id.');
-      hash.update(line.subarray(at)).update('\n');
-      events++;
-    }
+  try {
+    for await (const { lines } of linesOf(input))
+      for (const line of lines) {
+        if (line.length === 0) continue;
+        const at = line.indexOf(KEPT_FROM);
+        if (at < 0) throw new CliError('A line is not one that `statefold export` wrote: it has no id.');
+        hash.update(line.subarray(at)).update('\n');
+        events++;
+      }
+  } catch (error) {
+    throw error instanceof CliError ? error : broken(error as Error);
+  }
   return { events, order: hash.digest('hex') };
 }
 
 async function digestOf(server: Server): Promise<Digest> {
-  const order = await orderOf(await server.stream('tenant', '/feed', { Accept: CLOUD_EVENTS }));
+  const order = await orderOf(
+    await server.stream('tenant', '/feed', { Accept: CLOUD_EVENTS }),
+    ({ message }) => new CliError(`${server.url} broke off its answer: ${message}.`),
+  );
   const states = createHash('sha256');
   const types = await server.tenantList('/aggregate-types', 'aggregateTypes');
   for (const { aggregateType, reducerId } of types)

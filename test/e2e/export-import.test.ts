@@ -143,6 +143,54 @@ test('a tenant goes out of a service and into another', async (t) => {
     assert.deepEqual(readFileSync(file), before);
   });
 
+  await t.test('a file that is none of an export stays as it is', async () => {
+    for (const text of ['notes', 'notes\n', 'notes\nand more', `${lines[0]}\nnotes`]) {
+      const file = join(folder, 'notes.txt');
+      writeFileSync(file, text);
+      const refused = await statefold(commandEnv(source, key), folder, 'export', file);
+      assert.equal(refused.code, 1, refused.out);
+      assert.match(refused.err, /not one that `statefold export` wrote/);
+      assert.equal(readFileSync(file, 'utf8'), text);
+    }
+  });
+
+  await t.test('a folder, or a file that was cut off, is said to be one', async () => {
+    const env = commandEnv(source, key);
+    for (const command of [
+      ['export', folder],
+      ['import', 'acme', folder],
+      ['digest', '--file', folder],
+    ]) {
+      const refused = await statefold(env, folder, ...command);
+      assert.deepEqual(refused, { code: 1, out: '', err: `${folder} is a folder: name a file.\n` });
+    }
+    const file = join(folder, 'cut.ndjson');
+    writeFileSync(file, `${lines[0]}\n${lines[1]?.slice(0, 80)}`);
+    const { code: exit, err } = await statefold(env, folder, 'digest', '--file', file);
+    assert.deepEqual([exit, err], [1, `${file} can't be read to its end: the last line has no end. Was it cut off?\n`]);
+  });
+
+  await t.test('a file is gone on with where its last events were erased', async () => {
+    const tenant = await newTenant(source, { tenantId: 'lately' });
+    const api = new Api(source, tenant);
+    const file = join(folder, 'lately.ndjson');
+    const exportedNow = async (): Promise<unknown[]> => {
+      const { code: exit, err } = await statefold(commandEnv(source, tenant), folder, 'export', file);
+      assert.equal(exit, 0, err);
+      return parsed(readFileSync(file, 'utf8').trim().split('\n')).map(({ subject }) => subject);
+    };
+    for (const id of ['kept-1', 'gone-1', 'gone-2', 'gone-1']) await api.append(id, 'Noted');
+    await exportedNow();
+    for (const id of ['gone-1', 'gone-2']) success(await api.request('DELETE', `/aggregates/${id}`), 202);
+    await api.append('kept-2', 'Noted');
+    assert.deepEqual(await exportedNow(), ['kept-1', 'gone-1', 'gone-2', 'gone-1', 'kept-2']);
+    assert.equal((await exportedNow()).length, 5);
+    // Nothing that it has is there any more.
+    for (const id of ['kept-1', 'kept-2']) success(await api.request('DELETE', `/aggregates/${id}`), 202);
+    await api.append('kept-3', 'Noted');
+    assert.equal((await exportedNow()).at(-1), 'kept-3');
+  });
+
   await t.test('into a tenant with the same ids, versions, times, order, contexts and states', async () => {
     const there = await newTenant(target, { tenantId: 'moved' });
     const to = new Api(target, there);
