@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
 import { StatefoldError } from '../../core/errors.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
+import { quoted } from '../sql-text.js';
 import { unavailable } from './errors.js';
 
 export interface ClickHouseConnectionOptions {
@@ -16,7 +18,7 @@ export interface Statement {
   readonly query: string;
   readonly parameters?: Readonly<Record<string, unknown>>;
   readonly settings?: Readonly<Record<string, string>>;
-  /** Says when nobody waits for it any more; the engine may do it yet. */
+  /** Of one that may take long: says when nobody waits for it any more. Then, and when its answer is lost, the engine is told to end it. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -66,21 +68,44 @@ export class ClickHouseConnection {
   }
 
   /** One statement without an answer. */
-  run(what: string, statement: Statement, deadlineMs?: number): Promise<unknown> {
+  async run(what: string, statement: Statement, deadlineMs?: number): Promise<unknown> {
     const { query, parameters, settings, signal: unwanted } = statement;
-    return this.call(
-      what,
-      (signal, client) => {
-        unwanted?.throwIfAborted();
-        return client.command({
-          query,
-          clickhouse_settings: { ...WORKLOAD, ...settings },
-          abort_signal: unwanted === undefined ? signal : AbortSignal.any([signal, unwanted]),
-          ...(parameters && { query_params: { ...parameters } }),
-        });
-      },
-      deadlineMs,
-    );
+    const id = unwanted && randomUUID();
+    try {
+      return await this.call(
+        what,
+        (signal, client) => {
+          unwanted?.throwIfAborted();
+          return client.command({
+            query,
+            clickhouse_settings: { ...WORKLOAD, ...settings },
+            abort_signal: unwanted === undefined ? signal : AbortSignal.any([signal, unwanted]),
+            ...(parameters && { query_params: { ...parameters } }),
+            ...(id !== undefined && { query_id: id }),
+          });
+        },
+        deadlineMs,
+      );
+    } catch (error) {
+      if (id !== undefined) await this.#kill(id);
+      throw error;
+    }
+  }
+
+  /** A server goes on with a statement that writes when its client is gone. Also while this connection is being closed. */
+  async #kill(queryId: string): Promise<void> {
+    const endpoint = this.#options.endpoint();
+    if (endpoint === undefined) return;
+    const client = connect(endpoint);
+    try {
+      // The embedded engine has it at the beginning of a statement's comment.
+      const query = `KILL QUERY WHERE query_id = ${quoted(queryId)} OR startsWith(Settings['log_comment'], ${quoted(queryId)}) ASYNC`;
+      await client.command({ query, clickhouse_settings: WORKLOAD, abort_signal: AbortSignal.timeout(KILL_MS) });
+    } catch {
+      // One that is away, or refuses, comes to the end by itself.
+    } finally {
+      await client.close();
+    }
   }
 
   rows<T>(what: string, { query, parameters, settings }: Statement): Promise<T[]> {
@@ -105,6 +130,7 @@ export class ClickHouseConnection {
 }
 
 const SILENCE_MS = 300_000;
+const KILL_MS = 5_000;
 
 /** The client's own timeout is for silence in a long answer; calls have deadlines of their own. */
 export const connect = (

@@ -19,7 +19,12 @@ export interface StatementContext {
   readonly settings: ReadonlyMap<string, string>;
   /** Values of `{name:Type}` placeholders, in ClickHouse's escaped text. */
   readonly parameters: ReadonlyMap<string, string>;
+  /** As who asks calls it: the beginning of its `log_comment`, by which it can be killed. */
+  readonly queryId?: string | undefined;
 }
+
+/** Characters. */
+const MOST_OF_ID = 100;
 
 export interface StatementSummary {
   readonly rowsRead: number;
@@ -85,7 +90,8 @@ export class Engine {
     changesSession = false,
   ): Promise<StatementSummary> {
     signal.throwIfAborted();
-    const id = randomUUID();
+    // Who asks may use an id twice.
+    const id = `${context.queryId?.slice(0, MOST_OF_ID) ?? ''} ${randomUUID()}`;
     const pooled = this.#take(context);
     let reusable = false;
     const cancel = (): void => void this.#cancel(id);

@@ -37,7 +37,6 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/;
 
 export interface RequestParameters extends StatementContext {
   readonly query: string;
-  readonly queryId: string | undefined;
   readonly defaultFormat: string;
   readonly compressAnswer: boolean;
 }
