@@ -117,6 +117,25 @@ describe('a rebuild beside the live tables', () => {
     }
     one.announce();
   };
+  /** Has the live tables take all of the logs. */
+  const written = async (sink: RebuildableSink, ...logs: readonly ListedLog[]): Promise<void> => {
+    for (const each of logs) {
+      sink.attach(each);
+      await sink.flush(each.tenantId, all(each));
+    }
+  };
+  /** The process is gone in the middle of a rebuild that it begins, or of other work. */
+  const dies = async (
+    { sink, connection }: ReturnType<Opened['process']>,
+    at: { readonly text: string; readonly left: number; readonly isDone: boolean },
+    logs: readonly ListedLog[],
+    work = () => sink.rebuild(),
+  ): Promise<void> => {
+    connection.dieAt = { ...at };
+    void work();
+    await until('it is gone', () => connection.isDead);
+    for (const { tenantId } of logs) sink.detach(tenantId);
+  };
   const isThrough = (sink: RebuildableSink): Promise<void> =>
     until('the rebuild is through', () => sink.rebuildStatus()?.state === 'done');
   const all = (one: ListedLog): { events: number; changes: number } => ({ events: one.end, changes: one.changesEnd });
@@ -165,8 +184,7 @@ describe('a rebuild beside the live tables', () => {
     const one = log(1500);
     const { sink, tables } = opened.process();
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     await stray(opened, one.tenantId);
     const [former] = await opened.rows<{ uuid: string }>(
       "SELECT toString(uuid) AS uuid FROM system.tables WHERE database = currentDatabase() AND name = 'events'",
@@ -220,10 +238,7 @@ describe('a rebuild beside the live tables', () => {
       tenants: () => new Map([one, two, closed].map(({ tenantId }) => [tenantId, undefined])),
     });
     context.after(() => sink.close());
-    for (const each of [one, two, closed]) {
-      sink.attach(each);
-      await sink.flush(each.tenantId, all(each));
-    }
+    await written(sink, one, two, closed);
     sink.detach(closed.tenantId);
     for (const { tenantId } of [one, two, closed]) await stray(opened, tenantId);
     reads.length = 0;
@@ -259,8 +274,7 @@ describe('a rebuild beside the live tables', () => {
     });
     context.after(() => sink.close());
     for (const each of [active, idle, suspended, deleted]) {
-      sink.attach(each);
-      await sink.flush(each.tenantId, all(each));
+      await written(sink, each);
       if (each !== active) sink.detach(each.tenantId);
       await stray(opened, each.tenantId);
     }
@@ -281,8 +295,7 @@ describe('a rebuild beside the live tables', () => {
     );
     // It goes on from where it was.
     grow(suspended, 5);
-    sink.attach(suspended);
-    await sink.flush(suspended.tenantId, all(suspended));
+    await written(sink, suspended);
     assert.deepEqual(
       await opened.rows(`SELECT toUInt32(count()) AS n FROM events WHERE tenant = '${suspended.tenantId}'`),
       [{ n: 106 }],
@@ -294,10 +307,7 @@ describe('a rebuild beside the live tables', () => {
     const [one, two, gone] = [log(800), log(200), log(200)];
     const { sink } = opened.process();
     context.after(() => sink.close());
-    for (const each of [one, two, gone]) {
-      sink.attach(each);
-      await sink.flush(each.tenantId, all(each));
-    }
+    await written(sink, one, two, gone);
     for (const { tenantId } of [one, two]) await stray(opened, tenantId);
     await sink.rebuild(one.tenantId);
     await sink.rebuild(two.tenantId);
@@ -322,8 +332,7 @@ describe('a rebuild beside the live tables', () => {
     const one = log(800);
     const { sink } = opened.process();
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     await stray(opened, one.tenantId);
     await sink.rebuild();
     await until(
@@ -347,8 +356,7 @@ describe('a rebuild beside the live tables', () => {
     const one = log(1500);
     const { sink } = opened.process();
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     await stray(opened, one.tenantId);
     await sink.rebuild();
     await until('some of it is there', () => (sink.rebuildStatus()?.position ?? 0) > 0);
@@ -371,8 +379,7 @@ describe('a rebuild beside the live tables', () => {
     const one = log(200);
     const { sink, connection, tables } = opened.process();
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     await stray(opened, one.tenantId);
     connection.refused = 'EXCHANGE';
     await sink.rebuild();
@@ -406,8 +413,7 @@ describe('a rebuild beside the live tables', () => {
     const one = log(1500);
     const former = opened.process();
     const { sink, tables } = former;
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     await stray(opened, one.tenantId);
     const asking = analyst(opened, () => sink.rebuildStatus()?.state);
     await begun(former);
@@ -448,8 +454,7 @@ describe('a rebuild beside the live tables', () => {
     const former = opened.process();
     const { sink } = former;
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     await stray(opened, one.tenantId);
     const { goOn } = await begun(former);
     const cancelled = sink.cancelRebuild();
@@ -469,8 +474,7 @@ describe('a rebuild beside the live tables', () => {
     const former = opened.process();
     const { sink } = former;
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     await stray(opened, one.tenantId);
     await begun(former);
     await sink.cancelRebuild();
@@ -487,10 +491,7 @@ describe('a rebuild beside the live tables', () => {
     const [one, other] = [log(100), log(100)];
     const { sink, connection } = opened.process();
     context.after(() => sink.close());
-    for (const each of [one, other]) {
-      sink.attach(each);
-      await sink.flush(each.tenantId, all(each));
-    }
+    await written(sink, one, other);
     connection.endless = 'SELECT';
     await sink.rebuild(one.tenantId);
     await until('it copies', () => connection.isHeld);
@@ -507,8 +508,7 @@ describe('a rebuild beside the live tables', () => {
     const one = log(200);
     const { sink, tables, secondStore } = opened.process();
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     const lagging = tables.lagging.bind(tables);
     let isEven = false;
     // Past the last look, just before the live tables are held, they get what the second set is not given.
@@ -536,8 +536,7 @@ describe('a rebuild beside the live tables', () => {
     const one = log(200);
     const { sink, connection } = opened.process();
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     await stray(opened, one.tenantId);
     connection.refused = 'EXCHANGE TABLES aggregate_states';
     await sink.rebuild();
@@ -558,8 +557,7 @@ describe('a rebuild beside the live tables', () => {
     const one = log(200);
     const { sink, connection } = opened.process();
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     await stray(opened, one.tenantId);
     connection.refused = 'EXCHANGE';
     await sink.rebuild();
@@ -577,8 +575,7 @@ describe('a rebuild beside the live tables', () => {
     const former = opened.process();
     const { sink } = former;
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     await begun(former);
     opened.away(true);
     await assert.rejects(sink.cancelRebuild(), { code: 'UNAVAILABLE' });
@@ -599,8 +596,7 @@ describe('a rebuild beside the live tables', () => {
       delayMs: 10,
     });
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     await sink.rebuild();
     await assert.rejects(sink.cancelRebuild(), { code: 'REBUILD_NOT_CANCELLABLE', message: /in their place/ });
     await sink.flush(one.tenantId, all(one));
@@ -616,14 +612,10 @@ describe('a rebuild beside the live tables', () => {
       const opened = open(context);
       const one = log(800);
       const former = opened.process();
-      former.sink.attach(one);
-      await former.sink.flush(one.tenantId, all(one));
+      await written(former.sink, one);
       await stray(opened, one.tenantId);
       await begun(former);
-      former.connection.dieAt = { text: 'DROP TABLE', ...death };
-      void former.sink.cancelRebuild();
-      await until('it is gone', () => former.connection.isDead);
-      former.sink.detach(one.tenantId);
+      await dies(former, { text: 'DROP TABLE', ...death }, [one], () => former.sink.cancelRebuild());
       const next = opened.process();
       context.after(() => next.sink.close());
       next.sink.attach(one);
@@ -652,19 +644,14 @@ describe('a rebuild beside the live tables', () => {
       const opened = open(context);
       const one = log(300);
       const former = opened.process();
-      former.sink.attach(one);
-      await former.sink.flush(one.tenantId, all(one));
+      await written(former.sink, one);
       await stray(opened, one.tenantId);
-      former.connection.dieAt = { ...death };
-      void former.sink.rebuild();
-      await until('it is gone', () => former.connection.isDead);
-      former.sink.detach(one.tenantId);
+      await dies(former, death, [one]);
       const asking = analyst(opened, () => undefined);
       grow(one, 10);
       const next = opened.process();
       context.after(() => next.sink.close());
-      next.sink.attach(one);
-      await next.sink.flush(one.tenantId, all(one));
+      await written(next.sink, one);
       await until(
         'it is through',
         async () => next.sink.rebuildStatus()?.state === death.told && (await opened.names()).length === TABLES,
@@ -684,10 +671,7 @@ describe('a rebuild beside the live tables', () => {
     const opened = open(context);
     const [one, two, gone] = [log(20), log(20), log(20)];
     const { sink } = opened.process();
-    for (const each of [one, two, gone]) {
-      sink.attach(each);
-      await sink.flush(each.tenantId, all(each));
-    }
+    await written(sink, one, two, gone);
     opened.away(true);
     tenants.delete(gone.tenantId);
     await assert.rejects(sink.remove(gone.tenantId));
@@ -700,8 +684,7 @@ describe('a rebuild beside the live tables', () => {
     const next = opened.process();
     context.after(() => next.sink.close());
     await until('those of the former tenant are gone', async () => (await tenantsWithRows(opened)).length === 1);
-    next.sink.attach(one);
-    await next.sink.flush(one.tenantId, all(one));
+    await written(next.sink, one);
     assert.deepEqual(await opened.rows('SELECT toUInt32(count()) AS n FROM events FINAL'), [{ n: 20 }]);
   });
 
@@ -709,8 +692,7 @@ describe('a rebuild beside the live tables', () => {
     const opened = open(context);
     const gone = log(20);
     const former = opened.process();
-    former.sink.attach(gone);
-    await former.sink.flush(gone.tenantId, all(gone));
+    await written(former.sink, gone);
     await former.sink.close();
     tenants.delete(gone.tenantId);
     let isOwner = false;
@@ -732,18 +714,12 @@ describe('a rebuild beside the live tables', () => {
       const opened = open(context);
       const [one, gone] = [log(300), log(100)];
       const former = opened.process();
-      for (const each of [one, gone]) {
-        former.sink.attach(each);
-        await former.sink.flush(each.tenantId, all(each));
-      }
-      former.connection.dieAt = { ...death };
-      void former.sink.rebuild();
-      await until('it is gone', () => former.connection.isDead);
+      await written(former.sink, one, gone);
+      await dies(former, death, [one, gone]);
       if (death.text === 'MODIFY COMMENT')
         await opened.exec(
           `INSERT INTO ${SECOND_EVENTS} (tenant, aggregate_id, version) VALUES ('${gone.tenantId}', 'a', 1)`,
         );
-      for (const each of [one, gone]) former.sink.detach(each.tenantId);
       const next = opened.process();
       context.after(() => next.sink.close());
       next.sink.attach(one);
@@ -758,12 +734,8 @@ describe('a rebuild beside the live tables', () => {
     const opened = open(context);
     const one = log(300);
     const former = opened.process();
-    former.sink.attach(one);
-    await former.sink.flush(one.tenantId, all(one));
-    former.connection.dieAt = { text: 'MODIFY COMMENT', left: 1, isDone: true };
-    void former.sink.rebuild();
-    await until('it is gone', () => former.connection.isDead);
-    former.sink.detach(one.tenantId);
+    await written(former.sink, one);
+    await dies(former, { text: 'MODIFY COMMENT', left: 1, isDone: true }, [one]);
     await opened.exec(`ALTER TABLE ${SECOND_EVENTS} DROP COLUMN correlation_id`);
     const next = opened.process();
     context.after(() => next.sink.close());
@@ -780,8 +752,7 @@ describe('a rebuild beside the live tables', () => {
     const one = log(300);
     const { sink, connection } = opened.process();
     context.after(() => sink.close());
-    sink.attach(one);
-    await sink.flush(one.tenantId, all(one));
+    await written(sink, one);
     connection.refused = 'EXCHANGE';
     await sink.rebuild();
     await until('it stands still', () => sink.rebuildStatus()?.failure !== undefined);
@@ -805,8 +776,7 @@ describe('a rebuild beside the live tables', () => {
     assert.equal(made.status, 200, await made.text());
     const one = log(300);
     const former = opened.process();
-    former.sink.attach(one);
-    await former.sink.flush(one.tenantId, all(one));
+    await written(former.sink, one);
     await stray(opened, one.tenantId);
     await former.sink.rebuild();
     await isThrough(former.sink);
@@ -816,10 +786,7 @@ describe('a rebuild beside the live tables', () => {
     await until('the former tables are gone', async () => (await opened.names()).length === TABLES);
 
     await stray(opened, one.tenantId);
-    former.connection.dieAt = { text: 'RENAME TABLE aggregate_states', left: 1, isDone: true };
-    void former.sink.rebuild();
-    await until('it is gone', () => former.connection.isDead);
-    former.sink.detach(one.tenantId);
+    await dies(former, { text: 'RENAME TABLE aggregate_states', left: 1, isDone: true }, [one]);
     await opened.exec('RENAME TABLE projection_states TO projection_states__former');
     const next = opened.process();
     context.after(() => next.sink.close());
