@@ -86,6 +86,11 @@ export class CliError extends Error {
   override readonly name: string = 'CliError';
 }
 
+/** The service can't be reached, or can't answer now: asked again later it may. */
+export class AwayError extends CliError {
+  override readonly name = 'AwayError';
+}
+
 /** The service refused a request: asked again it would refuse it again. */
 export class CommandRefusedError extends CliError {
   override readonly name = 'CommandRefusedError';

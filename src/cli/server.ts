@@ -16,7 +16,7 @@ import {
   type Received,
   type TransportOptions,
 } from '../../packages/client/src/index.js';
-import { CliError, CommandRefusedError, type CliIo } from './io.js';
+import { AwayError, CliError, CommandRefusedError, type CliIo } from './io.js';
 
 const TIMEOUT_MS = 30_000;
 /** What is folded over history, an upload or what is stored, may take as long as the service lets it. */
@@ -185,12 +185,13 @@ export class Server {
     if (status === 401) return new CliError(`The service at ${this.url} ${refused}.`);
     const problem = describeProblem(answer, path);
     if (problem === undefined)
-      return new CliError(
+      // What stands before the service answers so while it is away.
+      return new (status < 500 ? CliError : AwayError)(
         `${this.url} is not a Statefold service: it answered ${status} to ${path.replace(/\?.*/s, '')}, and no reason. Say where the service is with --url or STATEFOLD_URL.`,
       );
     return status < 500 && status !== 429
       ? new CommandRefusedError(problem.text, problem.code)
-      : new CliError(problem.text);
+      : new AwayError(problem.text);
   }
 
   #apiKey(): string {
@@ -223,7 +224,7 @@ export function unreachable(url: string, error: unknown): CliError {
   const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const code = reason instanceof Error ? ((reason as NodeJS.ErrnoException).code ?? reason.name) : '';
   if (code === 'ECONNREFUSED')
-    return new CliError(
+    return new AwayError(
       `Nothing listens at ${url}: start the service with \`npm start\`, or say where it is with --url.`,
     );
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
@@ -233,10 +234,10 @@ export function unreachable(url: string, error: unknown): CliError {
   if (reason instanceof Error && reason.message === 'unexpected redirect')
     return new CliError(`${url} redirects elsewhere: say where the service itself is, with --url or STATEFOLD_URL.`);
   if (code === 'TimeoutError')
-    return new CliError(
+    return new AwayError(
       `${url} did not answer within ${TIMEOUT_MS / 1000} s: \`statefold health\` says whether the service works.`,
     );
-  return new CliError(
+  return new AwayError(
     `${url} cannot be reached: ${reason instanceof Error ? reason.message || code : String(reason)}. Look at --url or STATEFOLD_URL, and whether the service runs.`,
   );
 }

@@ -6,7 +6,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { cutTorn, fileStream, goesOnBehind, lastPosition, positionOf } from './export-file.js';
 import { interrupted } from './interrupted.js';
-import { CliError, CommandRefusedError, type CliIo } from './io.js';
+import { exactText, parseExactly } from '../core/exact-json.js';
+import { AwayError, CliError, type CliIo } from './io.js';
 import { fileWriter, streamWriter, UnwritableError, type Writer } from './writer.js';
 import type { CommandContext } from './context.js';
 import type { Fields, Server } from './server.js';
@@ -80,11 +81,15 @@ async function exportTo(
   const written = { events: 0, position };
   const stop = follow ? interrupted() : undefined;
   try {
+    let isAway = false;
     while (stop?.aborted === false) {
+      const { position: begun } = written;
       try {
         await copyLines(server, written, output, { follow: true, stop });
       } catch (error) {
-        if (error instanceof CommandRefusedError || error instanceof UnwritableError) throw error;
+        if (!(error instanceof AwayError)) throw error;
+        if (!isAway || written.position > begun) io.stderr.write(`${error.message} Trying again.\n`);
+        isAway = true;
       }
       // The stream has ended, or broke: it goes on behind what is written.
       await pause(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
@@ -138,7 +143,7 @@ async function copyLines(
   } catch (error) {
     if (stop?.aborted) return;
     if (error instanceof UnwritableError) throw error;
-    throw new CliError(
+    throw new AwayError(
       `${server.url} broke off its answer behind position ${written.position}: export into the same file again, and it goes on there.`,
     );
   } finally {
@@ -224,11 +229,10 @@ async function hashStates(server: Server, aggregateType: string, hash: Hash): Pr
       `/aggregates?type=${encodeURIComponent(aggregateType)}&limit=500${typeof cursor === 'string' ? `&cursor=${encodeURIComponent(cursor)}` : ''}`,
     )) as { readonly aggregates: readonly Fields[]; readonly nextCursor?: string };
     for (const { aggregateId } of page.aggregates) {
-      const { version, state, stateStatus } = (await server.tenant(
-        'GET',
-        `/aggregate-types/${encodeURIComponent(aggregateType)}/${encodeURIComponent(String(aggregateId))}/state`,
-      )) as Fields;
-      hash.update(`${JSON.stringify([aggregateType, aggregateId, version, stateStatus ?? null, state ?? null])}\n`);
+      const path = `/aggregate-types/${encodeURIComponent(aggregateType)}/${encodeURIComponent(String(aggregateId))}/state`;
+      const answer = await textOf(await server.stream('tenant', path, {}));
+      const { version, state, stateStatus } = parseExactly(answer) as Fields;
+      hash.update(`${exactText([aggregateType, aggregateId, version, stateStatus ?? null, state ?? null])}\n`);
     }
     cursor = page.nextCursor;
   } while (cursor !== undefined);

@@ -408,6 +408,38 @@ test('a tenant goes out of a service and into another', async (t) => {
     assert.equal(here.events, lines.length + written);
   });
 
+  await t.test('one that follows ends where the service refuses it, and waits for a service that is away', async () => {
+    const refused = await statefold(commandEnv(source, 'sf_no-key-of-any-tenant'), folder, 'export', '-', '--follow');
+    assert.equal(refused.code, 1);
+    assert.match(refused.err, /key/);
+    const nowhere = { ...commandEnv(source, key), STATEFOLD_URL: 'http://127.0.0.1:9' };
+    const waiting = spawnStatefold(nowhere, folder, 'export', '-', '--follow');
+    let told = '';
+    await new Promise<void>((resolve) => {
+      waiting.stderr.on('data', (chunk: Buffer) => {
+        told += chunk.toString();
+        if (told.includes('Trying again.')) resolve();
+      });
+    });
+    const ended = once(waiting, 'close');
+    waiting.kill('SIGTERM');
+    assert.deepEqual(await ended, [1, null]);
+  });
+
+  await t.test('states that a double takes for equal have another digest', async () => {
+    const digests: Digest[] = [];
+    for (const tenantId of ['even', 'odd']) {
+      const there = await newTenant(source, { tenantId });
+      await new Api(source, there).deployReducer(code);
+      const cents = `900719925474099${tenantId === 'even' ? 2 : 3}`;
+      const raw = `{"aggregateId":"account-1","events":[{"eventType":"Opened","data":{"owner":"Ada"}},{"eventType":"Deposited","data":{"cents":${cents}}}]}`;
+      const headers = { 'content-type': 'application/json' };
+      success(await new Api(source, there).request('POST', '/events/batch', { raw, headers }), 201);
+      digests.push(await digestOf(source, there));
+    }
+    assert.notEqual(digests[0]?.states, digests[1]?.states);
+  });
+
   await t.test('without what was erased', async () => {
     success(await from.request('DELETE', '/aggregates/note-1', { body: { reason: 'asked for' } }), 202);
     await until(async () => !parsed(await exported(source, key)).some(({ subject }) => subject === 'note-1'));
