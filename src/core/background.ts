@@ -5,7 +5,7 @@ export interface BackgroundOptions {
   readonly now?: () => number;
 }
 
-/** Clients are about while one of them asked for something within this time, milliseconds. */
+/** Clients are about while one of them asked for something within this time, milliseconds; those of several tenants while one asked behind that of another. */
 const ABOUT_MS = 100;
 /** Rests are put together up to this: timers are no finer. */
 const LEAST_REST_MS = 2;
@@ -25,6 +25,9 @@ export class Background {
   #waiting: (() => void)[] = [];
   #serving = false;
   #aboutUntil = -Infinity;
+  /** Who asked last. */
+  #asking: string | undefined;
+  #sharedUntil = -Infinity;
   /** How long the loop is to be left to clients. */
   #owed = 0;
 
@@ -38,14 +41,24 @@ export class Background {
     this.#now = now;
   }
 
-  /** A client asked for something. */
-  asked(): void {
-    this.#aboutUntil = this.#now() + ABOUT_MS;
+  /** A client of the tenant asked for something. */
+  asked(tenantId: string): void {
+    const now = this.#now();
+    if (tenantId !== this.#asking) {
+      if (now < this.#aboutUntil) this.#sharedUntil = now + ABOUT_MS;
+      this.#asking = tenantId;
+    }
+    this.#aboutUntil = now + ABOUT_MS;
   }
 
   /** A slice is to be short: somebody waits behind it. */
   get givesWay(): boolean {
     return this.#now() < this.#aboutUntil;
+  }
+
+  /** Clients of several tenants are about: what one of them asked for is in the way of the others. */
+  get isShared(): boolean {
+    return this.#now() < this.#sharedUntil;
   }
 
   /** Resolves when the next slice of a work has its turn; to be asked for before each. */

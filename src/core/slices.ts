@@ -31,8 +31,13 @@ export function* mapped<A, B>(items: Iterable<A>, to: (item: A) => B): Sliced<B[
 const SLICE_MS = 10;
 /** The same while clients are about: a request waits for a slice in each round of the loop that it goes through. */
 const SLICE_AMONG_CLIENTS_MS = 3;
+/** The same while clients of several tenants are: what is done for one of them holds up the others. */
+const SLICE_AMONG_TENANTS_MS = 1;
 /** Looked at the clock for so many items: what is little is done in one turn, however slow the machine is. */
 const ITEMS_PER_LOOK = 4;
+
+const usualSliceMs = (): number =>
+  background.isShared ? SLICE_AMONG_TENANTS_MS : background.givesWay ? SLICE_AMONG_CLIENTS_MS : SLICE_MS;
 
 /** Does to the items, from `first` on and in their order, as many as there is time for in one turn; gives the index of the first one that is left. */
 export function timedSlice<T>(
@@ -40,7 +45,7 @@ export function timedSlice<T>(
   first: number,
   each: (item: T, index: number) => void,
   now: () => number = () => performance.now(),
-  sliceMs = background.givesWay ? SLICE_AMONG_CLIENTS_MS : SLICE_MS,
+  sliceMs = usualSliceMs(),
 ): number {
   const until = now() + sliceMs;
   for (let index = first; index < items.length;) {

@@ -1,4 +1,4 @@
-import { background } from './background.js';
+import { background, type Background } from './background.js';
 
 /** What takes its turn, in units of about a tenth of a millisecond of the event loop. */
 interface Waiting {
@@ -23,6 +23,8 @@ export interface TurnsOptions {
   /** Runs the work in the next round of the loop, behind what came in by then. */
   readonly nextRound?: (work: () => void) => void;
   readonly now?: () => number;
+  /** Told who asks, and asked whether others do. */
+  readonly clients?: Pick<Background, 'asked' | 'isShared'>;
 }
 
 /** A body is about one unit more for each so many bytes. */
@@ -35,6 +37,8 @@ const AT_ONCE = 8;
 /** What a unit should take of the event loop, milliseconds. Where it takes longer a round has fewer, down to a share of it. */
 const UNIT_MS = 0.1;
 const LEAST_SHARE = 1 / 8;
+/** Of a round while several tenants ask: a request passes through several rounds, and each is as long as those of others make it. One that is alone has long ones, which cost less. */
+const AMONG_OTHERS = 1 / 2;
 /** Of what a unit takes: how much the last round counts. Rounds with few units say little. */
 const SMOOTHING = 0.1;
 const UNITS_TO_TELL = 2;
@@ -55,6 +59,9 @@ export class Turns {
   #spent = 0;
   #ends = false;
   readonly #now: () => number;
+  readonly #clients: Pick<Background, 'asked' | 'isShared'>;
+  /** Of a whole round: what this one may have, in (0, 1]. */
+  #part = 1;
   /** Of late, milliseconds. */
   #unitMs = UNIT_MS;
 
@@ -63,11 +70,13 @@ export class Turns {
     atOnce = AT_ONCE,
     nextRound = (work) => void setImmediate(work),
     now = () => performance.now(),
+    clients = background,
   }: TurnsOptions = {}) {
     this.#round = round;
     this.#atOnce = atOnce;
     this.#nextRound = nextRound;
     this.#now = now;
+    this.#clients = clients;
   }
 
   /** How many wait for their turn, of all tenants. */
@@ -77,7 +86,7 @@ export class Turns {
 
   /** Undefined: it may begin at once. Else it is to wait for the promise, and then begin on that very turn. */
   enter(tenantId: string, wanted: number): Promise<void> | undefined {
-    background.asked();
+    this.#clients.asked(tenantId);
     // What takes more than a round, takes a round.
     const cost = Math.min(wanted, this.#round);
     let share = this.#shares.get(tenantId);
@@ -93,14 +102,11 @@ export class Turns {
     return new Promise((resolve) => waiting.push({ cost, go: resolve }));
   }
 
-  /** Of the units that a round may have, in (0, 1]. */
-  get #part(): number {
-    return Math.min(1, Math.max(LEAST_SHARE, UNIT_MS / this.#unitMs));
-  }
-
   #endRound(): void {
     this.#ends = true;
     const began = this.#now();
+    const most = this.#clients.isShared ? AMONG_OTHERS : 1;
+    this.#part = Math.max(LEAST_SHARE, most * Math.min(1, UNIT_MS / this.#unitMs));
     this.#nextRound(() => {
       this.#ends = false;
       if (this.#spent >= UNITS_TO_TELL)

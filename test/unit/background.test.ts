@@ -48,7 +48,7 @@ describe('background work', () => {
 
   it('goes one at a time, in order, and rests as long as it took while clients are about', async () => {
     const { background, work, round, timers, pass } = world();
-    background.asked();
+    background.asked('t');
     for (const name of ['a', 'b', 'c']) work(name, 5);
     assert.deepEqual(await round(), ['a']);
     assert.deepEqual(await round(), []);
@@ -63,7 +63,7 @@ describe('background work', () => {
 
   it('puts short rests together, and never rests long', async () => {
     const { background, work, round, timers, pass } = world();
-    background.asked();
+    background.asked('t');
     for (const name of ['a', 'b']) work(name, 1);
     assert.deepEqual(await round(), ['a']);
     assert.deepEqual(timers, []);
@@ -72,14 +72,14 @@ describe('background work', () => {
     pass(2);
     work('long', 5000);
     assert.deepEqual(await round(), ['long']);
-    background.asked();
+    background.asked('t');
     work('next', 1);
     assert.deepEqual(await round(), ['next']);
   });
 
   it('goes on at full speed when the clients have left', async () => {
     const { background, work, round, pass } = world();
-    background.asked();
+    background.asked('t');
     assert.equal(background.givesWay, true);
     for (const name of ['a', 'b', 'c']) work(name, 1);
     assert.deepEqual(await round(), ['a']);
@@ -95,5 +95,26 @@ describe('background work', () => {
     assert.deepEqual(rounds, []);
     work('b', 1);
     assert.deepEqual(await round(), ['b']);
+  });
+
+  it('is in the way of several tenants while one of them asked behind another', () => {
+    const { background, pass } = world();
+    background.asked('a');
+    background.asked('a');
+    assert.equal(background.isShared, false);
+    pass(99);
+    background.asked('b');
+    assert.equal(background.isShared, true);
+    for (let i = 0; i < 10; i++) {
+      pass(9);
+      background.asked('b');
+    }
+    assert.equal(background.isShared, true);
+    pass(10);
+    background.asked('b');
+    assert.equal(background.isShared, false, 'a has been gone for so long');
+    pass(100);
+    background.asked('a');
+    assert.equal(background.isShared, false, 'nobody was about');
   });
 });

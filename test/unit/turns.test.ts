@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { inSlices, mapped, overSlices } from '../../src/core/slices.js';
+import { background } from '../../src/core/background.js';
+import { inSlices, mapped, overSlices, timedSlice } from '../../src/core/slices.js';
 import { Turns } from '../../src/core/turns.js';
 
 /** Turns whose rounds end when the test says so, and what began, in order. */
@@ -8,7 +9,9 @@ function world(round = 16, atOnce = 8) {
   const rounds: (() => void)[] = [];
   const began: string[] = [];
   const clock = { now: 0 };
-  const turns = new Turns({ round, atOnce, nextRound: (work) => void rounds.push(work), now: () => clock.now });
+  const clients = { isShared: false, asked: () => undefined };
+  const nextRound = (work: () => void): void => void rounds.push(work);
+  const turns = new Turns({ round, atOnce, nextRound, now: () => clock.now, clients });
   const ask = (name: string, cost = 1): void => {
     const turn = turns.enter(name.split(' ', 1)[0] as string, cost);
     if (turn === undefined) began.push(name);
@@ -21,7 +24,7 @@ function world(round = 16, atOnce = 8) {
     await Promise.resolve();
     return began.slice(before);
   };
-  return { turns, began, ask, next, rounds, clock };
+  return { turns, began, ask, next, rounds, clock, clients };
 }
 
 describe('turns', () => {
@@ -52,6 +55,23 @@ describe('turns', () => {
     assert.equal(await round(0.2), 8);
     for (let i = 0; i < 100; i++) await round(0.05);
     assert.equal(await round(0.05), 16);
+  });
+
+  it('are half as many in a round while several tenants ask, and two requests at least', async () => {
+    const { began, ask, next, clock, clients } = world();
+    clients.isShared = true;
+    for (let i = 0; i < 100; i++) ask(`a ${i}`);
+    assert.equal(began.length, 4, 'at once');
+    assert.equal((await next()).length, 8);
+    clients.isShared = false;
+    await next();
+    assert.equal((await next()).length, 16);
+    clients.isShared = true;
+    for (let i = 0; i < 100; i++) {
+      for (let more = 0; more < 16; more++) ask('a more');
+      clock.now += (await next()).length;
+    }
+    assert.equal((await next()).length, 2);
   });
 
   it('make a tenant that asks for much wait, in its order, and nobody else', async () => {
@@ -116,6 +136,25 @@ describe('turns', () => {
     }
     const counts = Array.from({ length: 50 }, (_, i) => seen.get(`t${i}`) ?? 0);
     assert.ok(Math.min(...counts) > 0 && Math.max(...counts) - Math.min(...counts) <= 4, counts.join(' '));
+  });
+});
+
+describe('a slice', () => {
+  it('is short while clients are about, and shorter while those of several tenants are', () => {
+    const items = Array.from({ length: 1000 }, (_, i) => i);
+    const slice = (): number => {
+      let now = 0;
+      return timedSlice(
+        items,
+        0,
+        () => (now += 0.25),
+        () => now,
+      );
+    };
+    background.asked('a');
+    assert.equal(slice(), 12, '3 ms');
+    background.asked('b');
+    assert.equal(slice(), 4, '1 ms');
   });
 });
 
