@@ -2,7 +2,7 @@ import type { FeedHub } from './hub.js';
 import type { Subscription, SubscriptionOptions } from './subscription.js';
 import type { Timers } from './timers.js';
 
-export interface PollOptions<T> extends Pick<SubscriptionOptions<T>, 'tenantId' | 'source' | 'wanted'> {
+export interface PollOptions<T> extends Pick<SubscriptionOptions<T>, 'tenantId' | 'source' | 'wanted' | 'nextPage'> {
   readonly from: number;
   /** Takes an item; false: the page is full with it. */
   readonly take: (item: T) => boolean;
@@ -26,7 +26,7 @@ export type Polled = Pick<Subscription, 'end' | 'reached'>;
  * which a subscription ends by itself, and when the feed can't be read here.
  */
 export function poll<T>(hub: FeedHub, options: PollOptions<T>): Promise<Polled> {
-  const { tenantId, source, from, wanted, take, scanMs, waitMs, waiting, timers, signal } = options;
+  const { tenantId, source, from, wanted, nextPage, take, scanMs, waitMs, waiting, timers, signal } = options;
   return new Promise((resolve, reject) => {
     const ends: (() => void)[] = [];
     let answered = false;
@@ -42,7 +42,7 @@ export function poll<T>(hub: FeedHub, options: PollOptions<T>): Promise<Polled> 
     const came = (): void => resolve({ end: subscription.end, reached: subscription.reached });
     const stop = (): void => answer(came);
     const subscription = hub.subscribe<T>(
-      { tenantId, source, from, wanted, whenAway: 'end' },
+      { tenantId, source, from, wanted, nextPage, whenAway: 'end' },
       {
         push: (item) => {
           if (answered) return false;

@@ -26,6 +26,8 @@ export interface SubscriptionOptions<T> {
   readonly wanted?: ((item: T) => boolean) | undefined;
   /** While the feed can't be read it waits for it, unless this says that it ends instead. */
   readonly whenAway?: 'wait' | 'end';
+  /** Resolves when it may go on behind a full page; on the next turn of the event loop unless given. */
+  readonly nextPage?: (() => Promise<void>) | undefined;
 }
 
 export interface Subscription {
@@ -191,7 +193,7 @@ export class FeedSubscription<T> implements Subscription {
         const budget = this.#budget();
         const page = feed.recent(end, budget) ?? (await feed.read(end, budget));
         if (this.#overtaken(pump) || !this.#take(feed, page.items, page.end)) return;
-        if (page.items.length >= budget.items) await nextTurn();
+        if (page.items.length >= budget.items) await (this.options.nextPage ?? nextTurn)();
         if (this.#overtaken(pump)) return;
         // What is there and can't be read yet is told of when it can.
         if (page.end > end || this.#advancedMeanwhile) continue;

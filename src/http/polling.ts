@@ -1,6 +1,7 @@
 import type { Authenticator } from './auth.js';
 import type { ConcurrencyQuota } from './concurrency-quota.js';
 import { PAGE_BYTES } from '../core/reads.js';
+import { nextTurn } from '../core/slices.js';
 import type { FeedHub } from '../feed/hub.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import { poll } from '../feed/poll.js';
@@ -20,6 +21,13 @@ export interface PollingOptions {
 
 /** Where a client wants few of many items: after so long without one it is answered how far that came, and asks again. */
 const SCAN_MS = 5_000;
+/** Of a turn: what it costs to go through as much of a feed as is read at a time. */
+const PART_COST = 1;
+/** And one more for so many bytes of the answer that are encoded, or written. */
+const ENCODED_BYTES = 128 * 1024;
+const WRITTEN_BYTES = 64 * 1024;
+/** What costs less was reckoned when the request began. */
+const LEAST_WRITTEN = 16 * 1024;
 
 /** What a poll asks for. */
 export interface PollQuery<T> extends FollowQuery<T> {
@@ -55,6 +63,13 @@ export class Polling {
     await memory?.pageOf(response);
     const records: Buffer[] = [];
     let bytes = 0;
+    let paid = 0;
+    /** Pages of a tenant take turns part by part, however many it asks for at once. */
+    const nextPage = async (): Promise<void> => {
+      const cost = PART_COST + (bytes - paid) / ENCODED_BYTES;
+      paid = bytes;
+      await (memory?.turnOf(cost) ?? nextTurn());
+    };
     const ended = new AbortController();
     const stop = (): void => ended.abort();
     this.#polls.add(stop);
@@ -65,6 +80,7 @@ export class Polling {
         source,
         from: after === undefined ? await feed.start() : after + 1,
         wanted,
+        nextPage,
         take: (item) => {
           const { record } = followed.encode(item);
           bytes += record.length;
@@ -79,6 +95,7 @@ export class Polling {
         timers: this.#timers,
         signal: ended.signal,
       });
+      if (bytes >= LEAST_WRITTEN) await memory?.turnOf(bytes / WRITTEN_BYTES);
       const newest = followed.tellsNewest && (await feed.latest());
       if (response.destroyed) return;
       authenticator.authenticate(request, call.scope);

@@ -64,6 +64,11 @@ export class RequestMemory {
     return bytes < SMALL_BODY ? undefined : this.#enter?.(costOfBytes(bytes));
   }
 
+  /** What is done next costs so much. Undefined: it may be done at once; else when the promise resolves, on that turn. */
+  turnOf(cost: number): Promise<void> | undefined {
+    return this.#enter?.(cost);
+  }
+
   /** Resolves when a page may be built. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */
   async pageOf(response: ServerResponse): Promise<void> {
     const hold = await this.#tenant.acquire('answers', PAGE_BYTES, this.#times.waitMs, this.#waits);

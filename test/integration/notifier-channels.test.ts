@@ -12,13 +12,14 @@ import {
 import { MemoryBudget } from '../../src/core/budget.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
+import type { Turns } from '../../src/core/turns.js';
 import { Authenticator } from '../../src/http/auth.js';
 import { Channels } from '../../src/http/channels.js';
 import { ConcurrencyQuota } from '../../src/http/concurrency-quota.js';
 import { Refusals } from '../../src/http/refusals.js';
 import type { Followed } from '../../src/http/followed.js';
 import { integerFrom } from '../../src/http/parameters.js';
-import { UNBOUNDED_REQUESTS } from '../../src/http/request-memory.js';
+import { RequestMemory, UNBOUNDED_REQUESTS } from '../../src/http/request-memory.js';
 import { createRouter, upgradesOf } from '../../src/http/router.js';
 import { Tickets } from '../../src/http/tickets.js';
 import { route, type Route, type RouteDependencies } from '../../src/http/routes/dependencies.js';
@@ -51,6 +52,7 @@ async function world(
     budget?: MemoryBudget;
     events?: EventFeed;
     more?: readonly Route[];
+    turns?: Turns;
   } = {},
 ) {
   const feed = new ListFeed(options.tailSize);
@@ -67,8 +69,12 @@ async function world(
   followDeletions(catalog, hub);
   const tickets = new Tickets('the master key of this test');
   const authenticator = new Authenticator(catalog, undefined, tickets);
-  const authenticate: typeof authenticator.authenticate = (request, scope) =>
-    authenticator.authenticate(request, scope);
+  const authenticate: typeof authenticator.authenticate = (request, scope) => {
+    const principal = authenticator.authenticate(request, scope);
+    const { turns } = options;
+    if (turns !== undefined) RequestMemory.begin(request, principal.tenantId, { ...UNBOUNDED_REQUESTS, turns });
+    return principal;
+  };
   const admission = {
     authenticator,
     admit: authenticate,
@@ -305,6 +311,32 @@ test('polling pages, filters by key, waits for a change and ends with the client
   w.polling.close();
   assert.deepEqual((await last).sequences(), []);
   assert.equal(w.timers.nextAt, undefined, 'no timer is left');
+});
+
+test('a page takes turns part by part, and one before it is written, each by what it costs', async (t) => {
+  const entered: { readonly cost: number; readonly begin: () => void }[] = [];
+  const enter: Turns['enter'] = (_, cost) => new Promise((begin) => entered.push({ cost, begin }));
+  const w = await world(t, { turns: { enter } as Turns });
+  w.feed.accept(...Array.from({ length: 1000 }, (_, i) => change(i + 1)));
+  let answered = false;
+  const polled = w.poll('?limit=1000').finally(() => (answered = true));
+  for (let turn = 0; turn < 4; turn++) {
+    await until(() => entered.length > turn, 'it waits for its turn');
+    assert.deepEqual([entered.length, answered], [turn + 1, false]);
+    entered[turn]?.begin();
+  }
+  const { text, sequences } = await polled;
+  assert.equal(sequences().length, 1000);
+  const before = '{"notifications":['.length;
+  const parts = [1, 257, 513, 769].map((sequence) => text.indexOf(`{"sequence":${sequence},`) - before);
+  const encoded = parts.slice(1).map((end, i) => end - (parts[i] ?? 0) - 256);
+  const written = text.length - before - ']}'.length - 999;
+  assert.deepEqual(
+    entered.map(({ cost }) => cost),
+    [...encoded.map((bytes) => 1 + bytes / (128 * 1024)), written / (64 * 1024)],
+  );
+  assert.equal((await w.poll('?limit=20')).sequences().length, 20);
+  assert.equal(entered.length, 4, 'what costs little had its turn when it came');
 });
 
 test('bad cursors are 400, trimmed ones 410 with the oldest, foreign and unknown projections 404 with the same bytes, on every channel', async (t) => {
