@@ -41,9 +41,12 @@ const checkOf = <T extends z.ZodType>(
     NOT_COMPILED,
   ]);
 
-/** A check keeps its sources in memory until it is compiled, and no log holds others up behind it. */
+/**
+ * A check keeps its sources in memory until it is compiled, and no log holds others up behind it. What is refused for it is not read:
+ * to read a form takes longer than to refuse it, and whoever is refused asks again at once.
+ */
 export const CHECKS_PER_TENANT = 4;
-const limited = async <T>({ checks }: RouteDependencies, tenantId: string, work: () => Promise<T>): Promise<T> => {
+const limited = async ({ checks }: RouteDependencies, tenantId: string, work: () => Promise<void>): Promise<void> => {
   const release = checks.take(tenantId);
   try {
     return await work();
@@ -65,12 +68,11 @@ const checkReducer = route({
     200: checkOf(text.describe('A compiled reducer with the same sources: one that is bound, else the newest.')),
   },
   errors: ['INVALID_ARCHIVE'],
-  serve: async (dependencies, call) => {
-    const { tenantId } = call;
-    const { sources } = await call.body();
-    const check = (): Promise<object> => dependencies.deployments.checkReducer(tenantId, sources);
-    call.answer(200, await limited(dependencies, tenantId, check));
-  },
+  serve: (dependencies, call) =>
+    limited(dependencies, call.tenantId, async () => {
+      const { sources } = await call.body();
+      call.answer(200, await dependencies.deployments.checkReducer(call.tenantId, sources));
+    }),
 });
 
 const checkProjection = route({
@@ -88,15 +90,14 @@ const checkProjection = route({
     ),
   },
   errors: ['INVALID_ARCHIVE', 'NOT_FOUND', 'WEBHOOK_URL_REFUSED'],
-  serve: async (dependencies, call) => {
-    const { tenantId } = call;
-    const { deployments, settings } = dependencies;
-    const { sources, fields } = await call.body();
-    const { config, projectionId } = fields;
-    const notifications = config === undefined ? undefined : readNotificationConfig(config, settings.maxJsonDepth);
-    const check = (): Promise<object> => deployments.checkProjection(tenantId, sources, notifications, projectionId);
-    call.answer(200, await limited(dependencies, tenantId, check));
-  },
+  serve: (dependencies, call) =>
+    limited(dependencies, call.tenantId, async () => {
+      const { deployments, settings } = dependencies;
+      const { sources, fields } = await call.body();
+      const { config, projectionId } = fields;
+      const notifications = config === undefined ? undefined : readNotificationConfig(config, settings.maxJsonDepth);
+      call.answer(200, await deployments.checkProjection(call.tenantId, sources, notifications, projectionId));
+    }),
 });
 
 export const UPLOAD_CHECKS = [checkReducer, checkProjection];
