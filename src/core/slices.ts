@@ -73,3 +73,23 @@ export async function overSlices<T>(kind: WorkKind, items: readonly T[], work: (
     if (at < items.length) await nextTurn();
   }
 }
+
+/** The same where the work for an item may have to wait, for the log say: the next item's begins when it has ended. */
+export async function overWaitingSlices<T>(
+  kind: WorkKind,
+  items: readonly T[],
+  work: (item: T) => void | Promise<void>,
+): Promise<void> {
+  let at = 0;
+  const slice = (): void | Promise<void> => {
+    for (const until = performance.now() + SHORT_SLICE_MS; at < items.length;) {
+      const waits = work(items[at++] as T);
+      if (waits !== undefined || performance.now() >= until) return waits;
+    }
+  };
+  while (at < items.length) {
+    const waits = eventLoop.slice(kind, slice);
+    if (waits !== undefined) await waits;
+    else if (at < items.length) await nextTurn();
+  }
+}

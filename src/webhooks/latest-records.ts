@@ -1,6 +1,7 @@
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { READ_BYTES } from '../core/reads.js';
+import { overWaitingSlices } from '../core/slices.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import { Retries } from '../log/journal/retry.js';
@@ -162,14 +163,24 @@ export class LatestRecords {
     this.#dirty.clear();
     let failure: unknown;
     const records: NewRecord[] = [];
-    for (const key of keys)
+    const put = (key: string, value: Buffer | null): unknown => records.push({ key: Buffer.from(key), value });
+    const failed = (key: string, error: unknown): void => {
+      failure = error;
+      this.#dirty.add(key);
+    };
+    // One takes a tenth of a millisecond and more, and there may be hundreds.
+    await overWaitingSlices('notifications', keys, (key) => {
       try {
         const value = this.#kept.valueOf(key);
-        records.push({ key: Buffer.from(key), value: value instanceof Promise ? await value : value });
+        if (!(value instanceof Promise)) return void put(key, value);
+        return value.then(
+          (given) => void put(key, given),
+          (error: unknown) => failed(key, error),
+        );
       } catch (error) {
-        failure = error;
-        this.#dirty.add(key);
+        return void failed(key, error);
       }
+    });
     for (const part of appendsOf(records, log.maxAppendBytes))
       try {
         const { baseOffset } = await log.append(this.#partition, part);

@@ -69,6 +69,32 @@ test('what is asked to be written at once is, whatever changes meanwhile, and is
   await store.close();
 });
 
+test('checkpoints of many endpoints are put together in slices, between which others have their turn', async (t) => {
+  const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
+  const log = new LmdbLog({ path });
+  t.after(async () => {
+    await log.close();
+    await rm(path, { recursive: true, force: true });
+  });
+  const store = await LogCursorStore.open(log, silentLogger, new ManualTimers());
+  const turnsBefore: number[] = [];
+  let turns = 0;
+  let ended = false;
+  const turn = (): unknown => ended || (turns++, setImmediate(turn));
+  for (let i = 0; i < 20; i++)
+    store.save(`t1/p${i}`, () => {
+      turnsBefore.push(turns);
+      // Longer than a slice.
+      for (const began = performance.now(); performance.now() < began + 3;);
+      return { end: i + 2, pending: [], deadLetters: [] };
+    });
+  turn();
+  await store.flush();
+  ended = true;
+  assert.equal(new Set(turnsBefore).size, 20, 'each on a turn of its own');
+  await store.close();
+});
+
 test('what was saved here stays, whatever older is read of it, and while it is written; what another wrote later counts', async (t) => {
   const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
   const log = new LmdbLog({ path });
