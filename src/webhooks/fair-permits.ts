@@ -4,8 +4,16 @@ export interface PermitLimits {
   /** Held at once, of all owners and of one. */
   readonly total: number;
   readonly perOwner: number;
-  /** A permit that is held for `afterMs`, while somebody waits, counts among so many others instead, if there is room: it is in nobody's way any more. */
-  readonly long?: { readonly afterMs: number; readonly total: number; readonly perOwner: number };
+  /**
+   * A permit that is held for `afterMs`, while somebody waits, counts among so many others instead, if there is room: it is in nobody's
+   * way any more. Of the rest `kept` are for owners who hold none for so long: there may be no room among the others.
+   */
+  readonly long?: {
+    readonly afterMs: number;
+    readonly total: number;
+    readonly perOwner: number;
+    readonly kept: number;
+  };
 }
 
 /** To be given back once. */
@@ -30,12 +38,17 @@ class Account {
     return this.#taken;
   }
 
-  get hasRoom(): boolean {
-    return this.#taken < this.limits.total;
+  /** How many more there may be. */
+  get left(): number {
+    return this.limits.total - this.#taken;
+  }
+
+  heldBy(owner: string): number {
+    return this.#held.get(owner) ?? 0;
   }
 
   hasRoomFor(owner: string): boolean {
-    return this.hasRoom && (this.#held.get(owner) ?? 0) < this.limits.perOwner;
+    return this.left > 0 && this.heldBy(owner) < this.limits.perOwner;
   }
 
   take(owner: string): void {
@@ -45,21 +58,24 @@ class Account {
 
   giveBack(owner: string): void {
     this.#taken--;
-    const held = (this.#held.get(owner) ?? 1) - 1;
+    const held = this.heldBy(owner) - 1;
     if (held === 0) this.#held.delete(owner);
     else this.#held.set(owner, held);
   }
 }
 
 /**
- * A limit on what goes on at once, shared fairly: owners that wait take turns, and the lanes of each within its turns, whatever number
- * each has waiting; none holds more than its share. What takes long makes room for what doesn't.
+ * A limit on what goes on at once, shared fairly: who holds the fewest is next, and who waits for its turn the longest of those, whatever
+ * number each has waiting; lanes take turns within an owner's, and none holds more than its share. What takes long makes room for what
+ * doesn't, and can't take all.
  */
 export class FairPermits {
   readonly #limits: PermitLimits;
   readonly #timers: Timers;
   readonly #short: Account;
   readonly #long: Account;
+  /** Of the short ones, for owners who hold none for long. */
+  readonly #kept: number;
   /** Of the short ones, the oldest first. */
   readonly #young = new Set<HeldPermit>();
   /** Who waits, by owner and lane; the order of each map is that of turns. */
@@ -71,6 +87,7 @@ export class FairPermits {
     this.#timers = timers;
     this.#short = new Account(limits);
     this.#long = new Account(limits.long ?? { total: 0, perOwner: 0 });
+    this.#kept = limits.long?.kept ?? 0;
   }
 
   get taken(): number {
@@ -107,7 +124,7 @@ export class FairPermits {
 
   #grant(): void {
     do
-      while (this.#short.hasRoom) {
+      while (this.#short.left > 0) {
         const next = this.#next();
         if (next === undefined) break;
         next();
@@ -117,27 +134,58 @@ export class FairPermits {
   }
 
   #next(): (() => void) | undefined {
-    for (const [owner, lanes] of this.#queues) {
-      if (!this.#short.hasRoomFor(owner)) continue;
-      const [[lane, queue]] = lanes as Iterable<[string, Run[]]> as [[string, Run[]]];
-      const run = queue.shift() as Run;
-      // Owner and lane go to the end of their rounds.
-      this.#queues.delete(owner);
-      lanes.delete(lane);
-      if (queue.length > 0) lanes.set(lane, queue);
-      if (lanes.size > 0) this.#queues.set(owner, lanes);
-      this.#short.take(owner);
-      const permit = { owner, since: this.#timers.now() };
-      this.#young.add(permit);
-      return () => run(permit);
+    const owner = this.#nextOwner();
+    const lanes = owner === undefined ? undefined : this.#queues.get(owner);
+    if (owner === undefined || lanes === undefined) return undefined;
+    const [[lane, queue]] = lanes as Iterable<[string, Run[]]> as [[string, Run[]]];
+    const run = queue.shift() as Run;
+    // Owner and lane go to the end of their rounds.
+    this.#queues.delete(owner);
+    lanes.delete(lane);
+    if (queue.length > 0) lanes.set(lane, queue);
+    if (lanes.size > 0) this.#queues.set(owner, lanes);
+    this.#short.take(owner);
+    const permit = { owner, since: this.#timers.now() };
+    this.#young.add(permit);
+    return () => run(permit);
+  }
+
+  /** Whose requests take long holds what it has for long: by turns alone it would soon have nearly all. */
+  #nextOwner(): string | undefined {
+    const slow = this.#short.left > this.#kept ? undefined : this.#slowOwners();
+    let next: string | undefined;
+    let fewest = Infinity;
+    for (const owner of this.#queues.keys()) {
+      const long = this.#long.heldBy(owner);
+      if (!this.#short.hasRoomFor(owner) || (slow !== undefined && (long > 0 || slow.has(owner)))) continue;
+      const held = this.#short.heldBy(owner) + long;
+      if (held >= fewest) continue;
+      [next, fewest] = [owner, held];
+      if (held === 0) break;
     }
-    return undefined;
+    return next;
+  }
+
+  /** Who holds one of the short ones for long: there was no room among the others. */
+  #slowOwners(): ReadonlySet<string> {
+    const until = this.#longSince;
+    const owners = new Set<string>();
+    for (const { owner, since } of this.#young) {
+      if (since > until) break;
+      owners.add(owner);
+    }
+    return owners;
+  }
+
+  /** What was taken then, or before, is held for long. */
+  get #longSince(): number {
+    return this.#timers.now() - (this.#limits.long?.afterMs ?? Infinity);
   }
 
   /** False: nothing has changed. */
   #makeRoom(): boolean {
     let moved = false;
-    const until = this.#timers.now() - (this.#limits.long?.afterMs ?? Infinity);
+    const until = this.#longSince;
     for (const permit of this.#young) {
       if (permit.since > until) break;
       const { owner } = permit;

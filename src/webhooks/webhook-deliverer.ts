@@ -75,6 +75,8 @@ export interface WebhookLimits extends EndpointLimits {
   readonly slowAfterMs: number;
   readonly slowOfAll: number;
   readonly slowOfTenant: number;
+  /** Of `concurrencyOfAll` so many are for tenants without a slow one. */
+  readonly keptForQuick: number;
   /** Requests at once to endpoints that fail, of all tenants and of one. */
   readonly probesOfAll: number;
   readonly probesOfTenant: number;
@@ -111,6 +113,7 @@ const DEFAULT_LIMITS: WebhookLimits = {
   slowAfterMs: 250,
   slowOfAll: 512,
   slowOfTenant: 32,
+  keptForQuick: 16,
   probesOfAll: 32,
   probesOfTenant: 4,
 };
@@ -167,7 +170,12 @@ export class WebhookDeliverer {
         {
           total: limits.concurrencyOfAll,
           perOwner: limits.concurrencyOfTenant,
-          long: { afterMs: limits.slowAfterMs, total: limits.slowOfAll, perOwner: limits.slowOfTenant },
+          long: {
+            afterMs: limits.slowAfterMs,
+            total: limits.slowOfAll,
+            perOwner: limits.slowOfTenant,
+            kept: limits.keptForQuick,
+          },
         },
         timers,
       ),

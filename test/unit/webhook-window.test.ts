@@ -191,7 +191,7 @@ test('a permit that is held for long makes room for those that wait, within what
   const { timers, permits, ran, ask, release } = permitsOf({
     total: 2,
     perOwner: 2,
-    long: { afterMs: 100, total: 3, perOwner: 2 },
+    long: { afterMs: 100, total: 3, perOwner: 2, kept: 0 },
   });
   for (let i = 0; i < 5; i++) ask('slow', `slow${i}`);
   ask('quick', 'quick0');
@@ -199,18 +199,63 @@ test('a permit that is held for long makes room for those that wait, within what
   timers.advance(99);
   assert.equal(ran.length, 2);
   timers.advance(1);
-  assert.deepEqual(ran.slice(2), ['slow2', 'quick0'], 'both that were held are long, and owners take turns');
+  assert.deepEqual(ran.slice(2), ['quick0', 'slow2'], 'both that were held are long, and who holds none is first');
   release('quick');
   assert.deepEqual(ran.slice(4), ['slow3']);
   ask('quick', 'quick1');
   timers.advance(1_000);
   assert.equal(ran.length, 5, 'an owner has a share of what may be long, too');
   release('slow');
-  assert.deepEqual(ran.slice(5), ['slow4'], 'a long one that ends lets another be one');
+  assert.deepEqual(ran.slice(5), ['quick1'], 'a long one that ends lets another be one');
   release('slow');
-  assert.deepEqual(ran.slice(6), ['quick1']);
+  assert.deepEqual(ran.slice(6), ['slow4']);
   assert.equal(permits.taken, 4);
   for (const owner of ['slow', 'slow', 'slow', 'quick']) release(owner);
   assert.equal(permits.taken, 0);
   assert.equal(timers.nextAt, undefined, 'nobody waits, and nothing is looked at');
+});
+
+test('a tenant whose requests are quick goes on beside however many whose requests are slow', () => {
+  const { timers, permits } = permitsOf({
+    total: 64,
+    perOwner: 16,
+    long: { afterMs: 250, total: 512, perOwner: 32, kept: 16 },
+  });
+  const slow = (owner: string, lane: string): unknown =>
+    permits.acquire(owner, lane, (permit) =>
+      timers.after(10_000, () => {
+        permits.release(permit);
+        slow(owner, lane);
+      }),
+    );
+  // Each could have 48 under way.
+  const owners = Array.from({ length: 16 }, (_, i) => `slow${i}`);
+  for (const owner of owners)
+    for (let endpoint = 0; endpoint < 6; endpoint++) for (let i = 0; i < 8; i++) slow(owner, `endpoint${endpoint}`);
+  timers.advance(5_000);
+  assert.equal(permits.taken, 512 + 48, 'they have all that they may');
+  const waits: number[] = [];
+  const ask = (owner: string): unknown => {
+    const asked = timers.now();
+    return permits.acquire(owner, 'quick', (permit) => {
+      waits.push(timers.now() - asked);
+      timers.after(5, () => permits.release(permit));
+    });
+  };
+  for (let i = 0; i < 100; i++) {
+    ask('quick');
+    timers.advance(50);
+  }
+  assert.deepEqual(waits, Array<number>(100).fill(0));
+
+  // One that has a slow endpoint, too, has no part of what is kept. What comes free is its own first, since it has the fewest.
+  slow('both', 'slow');
+  timers.advance(5_000);
+  waits.length = 0;
+  for (let i = 0; i < 400; i++) {
+    ask('both');
+    timers.advance(50);
+  }
+  assert.ok(waits.length > 350, `${waits.length} of 400 were sent`);
+  assert.ok(Math.max(...waits) <= 10_000, `one waited for ${Math.max(...waits)} ms`);
 });
