@@ -11,7 +11,17 @@ import {
   type Bad,
   type Committed,
 } from '../support/rules.js';
-import { modelOf, skipsOf, standing, stateAt, truthOf, withoutErased, type TrueCommit, type Truth } from './truth.js';
+import {
+  modelOf,
+  oldestKnown,
+  skipsOf,
+  standing,
+  stateAt,
+  truthOf,
+  withoutErased,
+  type TrueCommit,
+  type Truth,
+} from './truth.js';
 import {
   AGGREGATE_TYPE,
   CHANGES,
@@ -476,9 +486,7 @@ async function reader(world: World, first: Truth, who: string, task: TenantTask,
     );
     if (got !== undefined && got.join(' ') !== want.join(' '))
       bad(`11: ${who} has states ${got.join(' ')} of ${projectionId}, the log says ${want.join(' ')}`);
-    // Of what retention took, and of what stands before the first claim that it left and that surely counts, a reader may know nothing any more.
-    const start = world.log.start(CHANGES);
-    const anchor = start === 0 ? 0 : (truth.expectedClaims.find((offset) => offset >= start) ?? Infinity);
+    const anchor = oldestKnown(world.log, truth);
     const last = new Map(
       truth.changes
         .filter(({ value }) => value.projectionId === projectionId)

@@ -144,6 +144,15 @@ export function truthOf(log: SimLog): Truth {
   };
 }
 
+/**
+ * Of what retention took, and of what stands before the first claim that it left and that surely counts, a reader may know nothing
+ * any more: it has all changes from the result on.
+ */
+export function oldestKnown(log: SimLog, { expectedClaims }: Truth): number {
+  const start = log.start(CHANGES);
+  return start === 0 ? 0 : (expectedClaims.find((offset) => offset >= start) ?? Infinity);
+}
+
 /** One change that must be in the log. */
 export interface Due {
   readonly input: number;
