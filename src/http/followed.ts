@@ -26,8 +26,8 @@ export interface Followed<T> {
   readonly told?: (polled: Polled) => readonly [name: string, position: number];
   /** Streams tell now and then how far they are, also past items that the client does not want. */
   readonly tellsPosition?: true;
-  /** A poll's answer tells the newest position, as the header Statefold-Position: of the feed alone, a sequence is another number. */
-  readonly tellsNewest?: true;
+  /** The header in which a poll's answer tells the newest place there is: a sequence is another number than a position of the feed. */
+  readonly newest: 'Statefold-Position' | 'Statefold-Sequence';
 }
 
 /** What clients are told of the feed. */

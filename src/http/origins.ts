@@ -7,6 +7,7 @@ const EXPOSED = [
   'X-ClickHouse-Format',
   'X-ClickHouse-Exception-Tag',
   'Statefold-Position',
+  'Statefold-Sequence',
   'Retry-After',
   'RateLimit',
   'RateLimit-Policy',

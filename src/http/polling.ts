@@ -96,11 +96,11 @@ export class Polling {
         signal: ended.signal,
       });
       if (bytes >= LEAST_WRITTEN) await memory?.turnOf(bytes / WRITTEN_BYTES);
-      const newest = followed.tellsNewest && (await feed.latest());
+      const newest = await feed.latest();
       if (response.destroyed) return;
       authenticator.authenticate(request, call.scope);
       response.setHeader('Cache-Control', 'no-store');
-      if (newest !== undefined) response.setHeader('Statefold-Position', String(newest));
+      response.setHeader(followed.newest, String(newest));
       call.answer(200, pageJson(followed.words.items, records, followed.told?.(polled)));
     } finally {
       this.#polls.delete(stop);

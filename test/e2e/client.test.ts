@@ -378,6 +378,33 @@ async function subscriptions(t: TestContext, url: string, api: Api, client: Stat
     subscription.close();
   });
 
+  for (const channel of ['websocket', 'sse', 'poll'] satisfies Channel[])
+    await t.test(`from now by ${channel}: also what comes while no connection is open`, async (t) => {
+      const proxy = await lossyProxy(t, url);
+      let isAway = true;
+      let tries = 0;
+      // Where now is is asked by a page of one.
+      proxy.fate = ({ url: path = '' }) => (/limit=1(?!\d)/.test(path) || (tries++, !isAway) ? 'pass' : 'lose request');
+      const subscription = new StatefoldClient({ url: proxy.url, apiKey: API_KEY, retry: { attempts: 1 } }).subscribe(
+        projectionId,
+        { webSocket, from: 'now', channels: [channel], firstDelayMs: 1, mostDelayMs: 5 },
+      );
+      const before = (await changes()).length;
+      const told: number[] = [];
+      const reading = (async () => {
+        for await (const { sequence } of subscription) told.push(sequence);
+      })();
+      await until(() => tries > 0);
+      await append(3);
+      isAway = false;
+      await append(3);
+      const expected = (await changes()).slice(before).map(({ sequence }) => sequence);
+      await until(() => told.length >= expected.length);
+      subscription.close();
+      await reading;
+      assert.deepEqual(told, expected);
+    });
+
   await t.test('goes on behind the cursor that was committed, of one key', async () => {
     let kept: number | undefined;
     const cursor = {

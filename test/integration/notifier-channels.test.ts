@@ -697,6 +697,7 @@ function eventRoutes(tenantOfFeed: string): readonly Route[] {
       };
     },
     wanted: undefined,
+    newest: 'Statefold-Position',
     guard: (tenantId) => {
       if (tenantId !== tenantOfFeed) throw new StatefoldError('NOT_FOUND', 'there is no such feed');
     },

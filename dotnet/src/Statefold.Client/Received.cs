@@ -5,7 +5,8 @@ namespace Statefold.Client;
 /// <summary>The answer of success.</summary>
 /// <param name="Content">The body.</param>
 /// <param name="Position">Of the header Statefold-Position.</param>
-internal sealed record Received(byte[] Content, long? Position)
+/// <param name="Sequence">Of the header Statefold-Sequence.</param>
+internal sealed record Received(byte[] Content, long? Position, long? Sequence)
 {
     public T Read<T>(JsonSerializerOptions options)
     {

@@ -11,6 +11,9 @@ public sealed class StatefoldClient : IDisposable
 {
     private const int EventsPage = 1_000;
 
+    /// <summary>A sequence behind which there is nothing: the most that JSON has as a number, but one.</summary>
+    private const long PastAll = (1L << 53) - 2;
+
     private readonly Transport transport;
     private readonly HttpClient? owned;
 
@@ -285,6 +288,9 @@ public sealed class StatefoldClient : IDisposable
             Members = ("notifications", "cursor"),
             ItemOf = item => StateChange<T>.Read(item, Json),
             PlaceOf = item => item.Sequence,
+
+            // Past all that there are, so that none is read.
+            Newest = async token => (await transport.GetAsync($"{path}/notifications?limit=1&afterSequence={PastAll}", null, token).ConfigureAwait(false)).Sequence,
         };
         return Subscription<StateChange<T>>.FollowAsync(transport, followed, options, cancellation);
     }

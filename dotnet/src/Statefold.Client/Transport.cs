@@ -79,7 +79,7 @@ internal sealed class Transport(StatefoldClientOptions options, HttpClient http)
             using var response = await http.SendAsync(request, limited.Token).ConfigureAwait(false);
             var content = await response.Content.ReadAsByteArrayAsync(limited.Token).ConfigureAwait(false);
             return response.IsSuccessStatusCode
-                ? new Received(content, PositionOf(response))
+                ? new Received(content, PlaceOf(response, "Statefold-Position"), PlaceOf(response, "Statefold-Sequence"))
                 : throw RefusalOf(response.StatusCode, content, response.Headers.RetryAfter?.Delta);
         }
         catch (OperationCanceledException error) when (!cancellation.IsCancellationRequested)
@@ -94,10 +94,8 @@ internal sealed class Transport(StatefoldClientOptions options, HttpClient http)
         }
     }
 
-    private static long? PositionOf(HttpResponseMessage response) =>
-        response.Headers.TryGetValues("Statefold-Position", out var values) && long.TryParse(values.First(), out var position)
-            ? position
-            : null;
+    private static long? PlaceOf(HttpResponseMessage response, string header) =>
+        response.Headers.TryGetValues(header, out var values) && long.TryParse(values.First(), out var place) ? place : null;
 
     private static bool MayRepeat(StatefoldException error) =>
         error.Status is null or HttpStatusCode.TooManyRequests or HttpStatusCode.BadGateway or HttpStatusCode.ServiceUnavailable or HttpStatusCode.GatewayTimeout;

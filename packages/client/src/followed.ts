@@ -42,6 +42,11 @@ export const changesOf = (
       const { notifications, cursor } = answer as Operations['pollNotifications']['answer'];
       return { items: notifications, reached: cursor };
     },
+    // Past all that there are, so that none is read.
+    newest: newestOf(
+      `${path}/notifications?limit=1&afterSequence=${Number.MAX_SAFE_INTEGER - 1}`,
+      'statefold-sequence',
+    ),
   };
 };
 
@@ -63,15 +68,14 @@ export const eventsOf = ({ aggregateType, eventType, aggregateId }: FeedFilters)
     const { events, position } = answer as Operations['readFeed']['answer'];
     return { items: events, reached: position };
   },
-  newest: async (transport, signal) => {
-    const { headers } = await transport.send({
-      method: 'GET',
-      path: '/feed?limit=1',
-      key: 'tenant',
-      repeatable: true,
-      signal,
-    });
-    const position = Number(headers.get('statefold-position') ?? Number.NaN);
-    return Number.isSafeInteger(position) ? position : undefined;
-  },
+  newest: newestOf('/feed?limit=1', 'statefold-position'),
 });
+
+/** The newest place, as a header of the answer tells it; a service of before may not. */
+function newestOf(path: string, header: string): NonNullable<Followed<never>['newest']> {
+  return async (transport, signal) => {
+    const { headers } = await transport.send({ method: 'GET', path, key: 'tenant', repeatable: true, signal });
+    const place = Number(headers.get(header) ?? Number.NaN);
+    return Number.isSafeInteger(place) ? place : undefined;
+  };
+}

@@ -24,8 +24,8 @@ export interface CursorStore {
 
 export interface FollowOptions {
   /**
-   * Where to begin when no cursor is stored: with the oldest that is kept, behind a sequence or position, or with what comes from now on. Until
-   * the first change of `now` is there, changes of a projection that are made while no connection is open are not told; events are.
+   * Where to begin when no cursor is stored: with the oldest that is kept, behind a sequence or position, or with what comes from now on. With
+   * a `ticket` where now is can't be asked: until the first item of `now` is there, what comes while no connection is open is not told.
    */
   readonly from?: 'start' | 'now' | number;
   /** Loaded when the subscription begins, saved by `commit`. */

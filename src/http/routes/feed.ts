@@ -96,7 +96,7 @@ const events = (filters: Filters): Followed<FeedItem> => ({
   guard: () => undefined,
   told: ({ reached }) => ['position', reached],
   tellsPosition: true,
-  tellsNewest: true,
+  newest: 'Statefold-Position',
   words: { items: 'events', cursor: 'after', gone: 'the tenant was deleted', expired: 'events are kept for ever' },
 });
 

@@ -57,6 +57,7 @@ const streamed = {
 const changes = (catalog: Pick<Catalog, 'get'>, projectionId: string, keys: Keys): Followed<Change> => ({
   source: changesOf(projectionId),
   encode: notificationBytes,
+  newest: 'Statefold-Sequence',
   // A client whose keys are rare would read what lies between again with every poll, and each time it connects.
   ...(keys === undefined
     ? { wanted: undefined }
@@ -136,6 +137,14 @@ const pollNotifications = route({
     waitFor: WAIT_FOR.waitFor,
   },
   answers: { 200: z.strictObject({ notifications: z.array(Notification), cursor: integer.optional() }) },
+  answerHeaders: {
+    'Statefold-Sequence': {
+      type: 'integer',
+      minimum: 0,
+      description:
+        'The newest sequence there is, whatever the answer holds; 0 where there is none. What comes from now on is behind it.',
+    },
+  },
   errors: ['CURSOR_EXPIRED', 'NOT_CAUGHT_UP', 'NOT_FOUND'],
   serve: async ({ channels, catalog, tenants }, call) => {
     const { afterSequence: after, limit, key, waitSeconds, waitFor } = call.query();

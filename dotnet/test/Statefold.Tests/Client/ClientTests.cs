@@ -166,6 +166,27 @@ public sealed class ClientTests(TestService service) : IClassFixture<TestService
         Assert.True(events.Current.Position <= last);
     }
 
+    [Fact]
+    public async Task FromNowOnAChangeThatComesWhileNoConnectionIsOpenIsTold()
+    {
+        using var client = new StatefoldClient(service.Options);
+        await using var proxy = new CuttingProxy(service.Url);
+        using var cut = new StatefoldClient(service.Options with { Url = proxy.Url, Attempts = 1 });
+        var options = new FollowOptions { FromNow = true, FirstDelay = TimeSpan.FromMilliseconds(1), MostDelay = TimeSpan.FromMilliseconds(10) };
+        var next = cut.FollowProjectionAsync<JsonElement>(service.ProjectionId, options, soon).FirstAsync(soon);
+
+        // Where now is was answered by then.
+        await UntilAsync(() => proxy.Requests.Any(line => line.Contains("/stream", StringComparison.Ordinal)));
+        proxy.IsAway = true;
+        proxy.Cut();
+        var transferId = $"t-{Guid.NewGuid():N}";
+        var sent = new NewEvent("TransferSent", new { TransferId = transferId, From = "account-a", To = "account-b", Cents = 5 });
+        var position = (await client.AppendAsync(NewId(), sent, cancellation: soon)).Position;
+        Assert.NotNull(await client.ReadProjectionStateAsync<JsonElement>(service.ProjectionId, transferId, position, soon));
+        proxy.IsAway = false;
+        Assert.Equal(transferId, (await next).Key);
+    }
+
     [Theory]
     [InlineData(false)]
     [InlineData(true)]
@@ -270,7 +291,11 @@ public sealed class ClientTests(TestService service) : IClassFixture<TestService
         var told = new List<StateChange<JsonElement>>();
         while (told.Count < ids.Length && await changes.MoveNextAsync())
         {
-            told.Add(changes.Current);
+            // Other tests make some of theirs.
+            if (ids.Contains(changes.Current.Key))
+            {
+                told.Add(changes.Current);
+            }
         }
 
         Assert.Equal(ids, told.Select(one => one.Key));
