@@ -10,6 +10,8 @@ import type { OpenedEndpoints } from './open-endpoints.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
 
+const DAY_MS = 24 * 3600 * 1000;
+
 /** Who brings changes to those who follow them, here and at webhook endpoints. */
 export interface OpenedNotifications {
   readonly hub: FeedHub;
@@ -41,7 +43,10 @@ export async function openNotifications(
     budget,
     allowPrivate: settings.webhookAllowPrivate,
     timeoutMs: settings.webhookTimeoutMs,
-    limits: { retryDelaysMs: settings.webhookRetrySeconds.map((seconds) => seconds * 1_000) },
+    limits: {
+      retryDelaysMs: settings.webhookRetrySeconds.map((seconds) => seconds * 1_000),
+      disableAfterMs: settings.webhookDisableAfterDays * DAY_MS,
+    },
     observer: metrics.webhooks,
   });
   shutdown.add('notifications', async () => {

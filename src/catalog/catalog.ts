@@ -173,8 +173,10 @@ export interface EndpointEntity {
   readonly secrets: readonly SealedSecret[];
   /** It gets what its source has past this sequence or position: the last one when it was added. All unless given. */
   readonly since?: number;
-  /** Set when the endpoint answered 410. */
+  /** Set when the endpoint answered 410, or had failed for too long. */
   readonly disabledAt?: string;
+  /** Why; absent: it answered 410. */
+  readonly disabledFor?: 'failures';
   /** Its tenant has paused it then. */
   readonly pausedAt?: string;
   /** Absent of those that earlier releases made. */

@@ -265,12 +265,28 @@ export function addWebhookCommands(program: Command, { io, server, show }: Comma
     });
   webhooks
     .command('resend')
-    .description('send a message again that was given up')
+    .description('send a message again that was given up, or all of them')
+    .argument('<endpointId>')
+    .argument('[messageId]', 'of one (default: all)')
+    .option('--since <time>', 'all that were given up then or later, a time of ISO 8601')
+    .action(async (endpointId: string, messageId: string | undefined, { since }: { readonly since?: string }) => {
+      if (messageId !== undefined && since !== undefined)
+        throw new CliError('--since chooses among all that were given up: leave out the message.');
+      if (messageId === undefined) {
+        const all = (await post(endpointId, 'parked/resend', { since })) as Fields;
+        return show(all, () => `${text(all['messages'])} messages are sent again.\n`);
+      }
+      const answer = await post(endpointId, `parked/${encodeURIComponent(messageId)}/resend`);
+      show(answer, () => `Message ${messageId} is sent again.\n`);
+    });
+  webhooks
+    .command('retry')
+    .description('attempt a message now that waits for its next attempt')
     .argument('<endpointId>')
     .argument('<messageId>')
     .action(async (endpointId: string, messageId: string) => {
-      const answer = await post(endpointId, `parked/${encodeURIComponent(messageId)}/resend`);
-      show(answer, () => `Message ${messageId} is sent again.\n`);
+      const answer = await post(endpointId, `messages/${encodeURIComponent(messageId)}/retry`);
+      show(answer, () => `Message ${messageId} is attempted now.\n`);
     });
   webhooks
     .command('replay')

@@ -722,6 +722,13 @@ const TABLE = {
     'Seconds before each further attempt of a webhook that failed, each a fifth more or less by chance; after the last one it is a dead letter.',
     waits,
   ),
+  webhookDisableAfterDays: row(
+    'WEBHOOK_DISABLE_AFTER_DAYS',
+    '5',
+    'days',
+    'A webhook endpoint all of whose attempts have failed for so long is disabled, until it is resumed; `0`: none is.',
+    count(0, 365),
+  ),
   maxWebhookEndpoints: row(
     'MAX_WEBHOOK_ENDPOINTS',
     '100',

@@ -59,6 +59,8 @@ export const AUDITED: Readonly<Record<string, Audited>> = {
   pauseWebhookEndpoint: { action: 'endpoint.pause', names: endpoint },
   resumeWebhookEndpoint: { action: 'endpoint.resume', names: endpoint },
   resendParkedMessage: { action: 'endpoint.resend', names: [...endpoint, 'messageId'] },
+  resendParkedMessages: { action: 'endpoint.resend-all', names: endpoint, told: ['since'] },
+  retryWebhookMessage: { action: 'endpoint.retry', names: [...endpoint, 'messageId'] },
   replayWebhookEndpoint: { action: 'endpoint.replay', names: endpoint, told: ['from', 'to'] },
   createSqlAccount: { action: 'sql-account.create', made: ['accountId'], told: ['name'] },
   deleteSqlAccount: { action: 'sql-account.delete', names: ['accountId'] },

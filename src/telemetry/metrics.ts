@@ -214,7 +214,10 @@ export class Metrics {
     'webhook_parked_total',
     'Webhook messages that became dead letters: given up after the last attempt.',
   );
-  readonly #webhookDisabled = this.#count('webhook_disabled_total', 'Endpoints that answered 410 and were disabled.');
+  readonly #webhookDisabled = this.#count(
+    'webhook_disabled_total',
+    'Endpoints that were disabled: they answered 410, or had failed for days.',
+  );
   #budget: MemoryBudget | undefined;
   readonly #budgetLimits = this.#gauges(
     'budget_limit_bytes',

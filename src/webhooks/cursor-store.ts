@@ -16,6 +16,8 @@ export interface DeadLetter {
 /** What an endpoint sends again: all from what is pending, or past `end`, up to `to`, inclusive. */
 export interface Replay extends WindowCheckpoint {
   readonly to: number;
+  /** Of those that are not taken yet only these positions, ascending; absent: all. */
+  readonly only?: readonly number[];
 }
 
 /** How the latest attempts of an endpoint went. Times are milliseconds since the epoch. */

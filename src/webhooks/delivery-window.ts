@@ -121,6 +121,21 @@ export class DeliveryWindow<T extends Deliverable> {
     return taken.item;
   }
 
+  /**
+   * The message whose turn it is and that has this, whatever its time, marked as in flight; undefined: there is none, it is in flight,
+   * or it waits behind another of its key.
+   */
+  takeNow(now: number, is: (item: T) => boolean): T | undefined {
+    for (const entry of this.#waiting) {
+      if (!is(entry.item)) continue;
+      if (entry.dueAt > now) entry.scheduledAt ??= entry.dueAt;
+      this.#waiting.delete(entry);
+      entry.inFlight = true;
+      return entry.item;
+    }
+    return undefined;
+  }
+
   /** When `take` will have something next; undefined: not before something else happens. */
   nextDue(): number | undefined {
     let next: number | undefined;

@@ -24,7 +24,7 @@ export interface EndpointOperationsOptions {
 export interface EndpointState {
   /**
    * `healthy`: its latest attempt was a delivery, or there was none. `failing`: its latest attempt failed, and further ones are made.
-   * `paused`: its owner wants nothing sent. `disabled`: it answered 410.
+   * `paused`: its owner wants nothing sent. `disabled`: it answered 410, or all attempts have failed for days.
    */
   readonly status: 'healthy' | 'failing' | 'paused' | 'disabled';
   readonly reason?: string;
@@ -43,6 +43,11 @@ export interface EndpointProgress {
 export interface ReplayedRange {
   readonly from: number;
   readonly to: number;
+}
+
+/** How many dead letters are sent again, and the places of the first and the last; none: there are none. */
+export interface ResentLetters extends Partial<ReplayedRange> {
+  readonly messages: number;
 }
 
 /** A dead letter with its `webhook-id`. */
@@ -67,12 +72,16 @@ export class EndpointOperations {
   }
 
   state(endpoint: EndpointEntity, createdAt: string): EndpointState {
-    const { disabledAt, pausedAt } = endpoint;
+    const { disabledAt, disabledFor, pausedAt } = endpoint;
+    const health = this.#status(endpoint)?.health;
     if (pausedAt !== undefined)
       return { status: 'paused', reason: 'it was paused; resume it to go on', since: pausedAt };
     if (disabledAt !== undefined)
-      return { status: 'disabled', reason: 'it answered 410; resume it to go on', since: disabledAt };
-    const health = this.#status(endpoint)?.health;
+      return {
+        status: 'disabled',
+        reason: `${disabledFor === 'failures' ? failuresOf(health) : 'it answered 410'}; resume it to go on`,
+        since: disabledAt,
+      };
     const since = health === undefined ? createdAt : isoTimestamp(health.since);
     return health !== undefined && health.failures > 0
       ? { status: 'failing', reason: health.reason ?? 'the latest attempt failed', since }
@@ -155,14 +164,52 @@ export class EndpointOperations {
     return this.replay(endpoint, letter.position, letter.position);
   }
 
-  async #begin(endpoint: EndpointWithUrl, { from, to }: ReplayedRange): Promise<void> {
+  /**
+   * Sends the dead letters again, or those that were given up at `since` or later, each with the whole schedule. The latest 500 are kept.
+   * What retention has dropped is left out.
+   * @throws StatefoldError RATE_LIMITED, UNAVAILABLE
+   */
+  async resendAll(endpoint: EndpointWithUrl, since: string | undefined): Promise<ResentLetters> {
+    await this.#settled(endpoint);
+    const tenant = await this.#options.notified.open(endpoint.tenantId);
+    const oldest = await messagesOf(endpoint.source).source.of(tenant).start();
+    const only = this.parked(endpoint)
+      .filter(({ at, position }) => position >= oldest && (since === undefined || Date.parse(at) >= Date.parse(since)))
+      .map(({ position }) => position)
+      .sort((a, b) => a - b);
+    const [from, to] = [only[0], only.at(-1)];
+    if (from === undefined || to === undefined) return { messages: 0 };
+    await this.#begin(endpoint, { from, to }, only);
+    return { messages: only.length, from, to };
+  }
+
+  /**
+   * Attempts a message that waits for its next attempt now, whatever the pauses of the endpoint. What comes of it is among the attempts.
+   * @throws StatefoldError NOT_FOUND where none such waits, UNAVAILABLE
+   */
+  async retry(endpoint: EndpointWithUrl, messageId: string): Promise<void> {
+    await this.#settled(endpoint);
+    const running = await this.#options.deliverer.running(endpoint.endpointId);
+    if (running?.retry(messageId) === true) return;
+    throw new StatefoldError(
+      'NOT_FOUND',
+      running === undefined
+        ? `endpoint ${endpoint.endpointId} is paused or disabled: resume it, and what waits is sent`
+        : `endpoint ${endpoint.endpointId} has no message ${messageId} that waits for another attempt: it is delivered, parked, under way, or waits behind another one of its key`,
+    );
+  }
+
+  async #begin(endpoint: EndpointWithUrl, { from, to }: ReplayedRange, only?: readonly number[]): Promise<void> {
     const { deliverer, store } = this.#options;
     await this.#settled(endpoint);
     const running = await deliverer.running(endpoint.endpointId);
     // On the turn on which it is changed: others may have begun while that was waited for.
     const checkpoint = running === undefined ? this.#stored(endpoint) : running.checkpoint();
     const replays = checkpoint.replays ?? [];
-    const there = replays.some((one) => one.to === to && (one.pending[0]?.[0] ?? one.end) === from);
+    const there = replays.some(
+      (one) =>
+        one.to === to && (one.pending[0]?.[0] ?? one.end) === from && String(one.only ?? []) === String(only ?? []),
+    );
     if (there) return;
     if (replays.length >= REPLAYS_AT_ONCE)
       throw new StatefoldError(
@@ -170,8 +217,11 @@ export class EndpointOperations {
         `The endpoint sends ${replays.length} ranges again already: wait until one has ended.`,
         { retryAfterSeconds: RETRY_SECONDS },
       );
-    if (running !== undefined) running.replay(from, to);
-    else store.save(idOf(endpoint), { ...checkpoint, replays: [...replays, { end: from, pending: [], to }] });
+    if (running !== undefined) running.replay(from, to, only);
+    else {
+      const replay = { end: from, pending: [], to, ...(only === undefined ? {} : { only }) };
+      store.save(idOf(endpoint), { ...checkpoint, replays: [...replays, replay] });
+    }
     // Whoever was told so must be able to rely on it.
     await store.flush();
   }
@@ -205,6 +255,13 @@ export class EndpointOperations {
   ): (Pick<EndpointStatus, 'deadLetters'> & { readonly health?: EndpointHealth | undefined }) | undefined {
     return this.#options.deliverer.status(endpoint.endpointId) ?? this.#options.store.load(idOf(endpoint));
   }
+}
+
+/** Of one that has failed for too long. */
+function failuresOf(health: EndpointHealth | undefined): string {
+  if (health === undefined) return 'all attempts have failed for days';
+  const last = health.reason === undefined ? '' : `, the latest: ${health.reason}`;
+  return `all attempts since ${isoTimestamp(health.since)} have failed${last}`;
 }
 
 const idOf = ({ tenantId, endpointId }: EndpointEntity): string => checkpointId(tenantId, endpointId);

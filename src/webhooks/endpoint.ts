@@ -27,6 +27,8 @@ export interface EndpointLimits {
   /** Between two attempts while it fails: doubled from the first to the last. */
   readonly firstPauseMs: number;
   readonly lastPauseMs: number;
+  /** One that has failed for so long, without a delivery between, is to be disabled; 0: none is. */
+  readonly disableAfterMs: number;
 }
 
 /** What an endpoint is given by its deliverer. */
@@ -59,6 +61,8 @@ export interface EndpointContext {
   /** A message was given up. */
   buried(endpoint: EndpointIdentity, letter: DeadLetter): void;
   gone(endpoint: EndpointIdentity, url: string): void;
+  /** All attempts have failed for so long that no more are to be made. */
+  failedTooLong(endpoint: EndpointIdentity): void;
 }
 
 /** An endpoint, for those who are told of it. */
@@ -160,7 +164,8 @@ export class Endpoint<T> implements EndpointIdentity {
       const checkpoint = this.context.store.load(this.id) ?? { end: from, pending: [], deadLetters: [] };
       const live = await this.#restored(tenant, checkpoint, Number.POSITIVE_INFINITY);
       const replays: Lane<T>[] = [];
-      for (const replay of checkpoint.replays ?? []) replays.push(await this.#restored(tenant, replay, replay.to));
+      for (const replay of checkpoint.replays ?? [])
+        replays.push(await this.#restored(tenant, replay, replay.to, replay.only));
       if (this.#isStopped()) return;
       this.#live = live;
       this.#replays = replays;
@@ -189,14 +194,36 @@ export class Endpoint<T> implements EndpointIdentity {
     return this.#started;
   }
 
-  /** Sends the range again, both ends inclusive, beside what is live. One that is being sent already is not begun twice. */
-  replay(from: number, to: number): void {
-    if (this.#replays.some((lane) => lane.to === to && lane.window.cursor === from)) return;
-    const lane = new Lane(new DeliveryWindow<Message>(from, this.#home.capacity), to, this.#home);
+  /**
+   * Sends the range again, both ends inclusive, or `only` these positions of it, beside what is live. One that is being sent already is
+   * not begun twice.
+   */
+  replay(from: number, to: number, only?: readonly number[]): void {
+    const isSame = (lane: Lane<T>): boolean =>
+      lane.to === to && lane.window.cursor === from && String([...(lane.only ?? [])]) === String(only ?? []);
+    if (this.#replays.some(isSame)) return;
+    const window = new DeliveryWindow<Message>(from, this.#home.capacity);
+    const lane = new Lane(window, to, this.#home, only && new Set(only));
     this.#replays = [...this.#replays, lane];
     this.#saveNow();
     lane.follow();
     this.#pump();
+  }
+
+  /**
+   * Attempts a message that waits for another attempt now, whatever the pauses of the endpoint, and its pace; where that fails it is due by
+   * its schedule. False: there is no such message whose turn it is.
+   */
+  retry(messageId: string): boolean {
+    if (this.#stopped || !this.#started) return false;
+    const now = this.context.timers.now();
+    for (const lane of this.#lanes) {
+      const message = lane.window.takeNow(now, ({ id }) => id === messageId);
+      if (message === undefined) continue;
+      this.#enqueue(lane, message);
+      return true;
+    }
+    return false;
   }
 
   #took(lane: Lane<T>): boolean {
@@ -320,14 +347,20 @@ export class Endpoint<T> implements EndpointIdentity {
     return this.#failures >= this.context.limits.failuresToOpen;
   }
 
+  get #hasFailedTooLong(): boolean {
+    const { limits, wallClock } = this.context;
+    const { disableAfterMs: most } = limits;
+    return most > 0 && this.#failing && this.#since !== undefined && wallClock() - this.#since >= most;
+  }
+
   #isStopped(): boolean {
     return this.#stopped;
   }
 
-  #restored(tenant: TenantFeed, checkpoint: WindowCheckpoint, to: number): Promise<Lane<T>> {
+  #restored(tenant: TenantFeed, checkpoint: WindowCheckpoint, to: number, only?: readonly number[]): Promise<Lane<T>> {
     const most = longestDelay(this.context.limits.retryDelaysMs);
     const waitOf = (dueAt: number): number => this.#monotonic(dueAt, Math.max(most, MAX_RETRY_AFTER_MS));
-    return Lane.restored(tenant, checkpoint, to, this.#home, waitOf);
+    return Lane.restored(tenant, checkpoint, to, this.#home, waitOf, only);
   }
 
   /** A time of the wall clock by the timers' one. That clock may have been set since: it is never longer than `most` to wait. */
@@ -430,8 +463,10 @@ export class Endpoint<T> implements EndpointIdentity {
       return;
     }
     if (outcome.kind === 'delivered') this.#delivered(lane, position, begunAt);
-    else if (outcome.kind === 'failed') this.#failed(lane, message, attempt, outcome);
-    else {
+    else if (outcome.kind === 'failed') {
+      this.#failed(lane, message, attempt, outcome);
+      if (this.#hasFailedTooLong) this.context.failedTooLong(this);
+    } else {
       window.released(position);
       this.context.gone(this, outcome.url);
     }
@@ -509,7 +544,10 @@ export class Endpoint<T> implements EndpointIdentity {
 
   /** How far it is now. */
   checkpoint(): EndpointCheckpoint {
-    const replays = this.#replays.map((lane): Replay => ({ ...this.#windowOf(lane), to: lane.to }));
+    const replays = this.#replays.map((lane): Replay => {
+      const left = lane.only && [...lane.only].filter((position) => position >= lane.window.end);
+      return { ...this.#windowOf(lane), to: lane.to, ...(left === undefined ? {} : { only: left }) };
+    });
     const health = this.#health;
     return {
       ...this.#windowOf(this.#live),

@@ -66,6 +66,9 @@ export interface EndpointConfig {
   readonly isolateSecret: boolean | undefined;
 }
 
+/** Why an endpoint is disabled: it answered 410, or all attempts have failed for too long. */
+export type DisabledFor = 'gone' | 'failures';
+
 type Rotated = ReturnType<typeof rotateSecrets>;
 
 /** The endpoints of all tenants, and the secrets with which their webhooks are signed. */
@@ -129,14 +132,14 @@ export class Endpoints {
     if (url === undefined) return endpoint;
     const { description, keys, headers, ratePerSecond, pausedAt, createdAt = this.#now() } = had ?? {};
     const since = last === 'new' ? undefined : had?.url === undefined ? last : had.since;
-    // Naming the URL again enables an endpoint that had answered 410.
-    const disabledAt = config.webhookUrl === undefined ? had?.disabledAt : undefined;
+    // Naming the URL again enables an endpoint that was disabled.
+    const { disabledAt, disabledFor } = config.webhookUrl === undefined ? (had ?? {}) : {};
     return {
       ...endpoint,
       ...defined({ description, keys, headers, ratePerSecond, pausedAt, createdAt }),
       url,
       ...(since === undefined ? {} : { since }),
-      ...(disabledAt === undefined ? {} : { disabledAt }),
+      ...defined({ disabledAt, disabledFor }),
     };
   }
 
@@ -297,7 +300,11 @@ export class Endpoints {
 
   /** One that was disabled is enabled again, too. @throws StatefoldError NOT_FOUND */
   async resume(tenantId: string, endpointId: string): Promise<EndpointWithUrl> {
-    return this.#changing(tenantId, endpointId, ({ pausedAt: _paused, disabledAt: _disabled, ...had }) => had);
+    return this.#changing(
+      tenantId,
+      endpointId,
+      ({ pausedAt: _paused, disabledAt: _disabled, disabledFor: _why, ...had }) => had,
+    );
   }
 
   /** New secret in clear. @throws StatefoldError NOT_FOUND, WEBHOOK_SECRET_SHARED */
@@ -369,12 +376,12 @@ export class Endpoints {
    * No more webhooks are sent to it, until it is configured again. One that is gone meanwhile, or was given another URL than the one
    * that wants none, stays as it is.
    */
-  async disable(endpointId: string, url: string): Promise<void> {
+  async disable(endpointId: string, url: string, why: DisabledFor): Promise<void> {
     const had = endpointOf(this.#options.catalog, endpointId);
     if (had?.url !== url) return;
     const disabledAt = this.#now();
     await this.#write(endpointId, projectionOf(had.source), (value) =>
-      value?.url === url ? { ...value, disabledAt } : value,
+      value?.url === url ? { ...value, disabledAt, ...(why === 'failures' && { disabledFor: why }) } : value,
     );
   }
 

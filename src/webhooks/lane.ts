@@ -37,15 +37,18 @@ export class Lane<T> implements Subscriber<T> {
   readonly window: DeliveryWindow<Message>;
   /** Inclusive; infinite: it goes on for ever. */
   readonly to: number;
+  /** Of the range only these positions; undefined: all. */
+  readonly only: ReadonlySet<number> | undefined;
   readonly #home: LaneHome<T>;
   #subscription: Subscription | undefined;
   #cancelTimer: (() => void) | undefined;
   #complete = false;
   #closed = false;
 
-  constructor(window: DeliveryWindow<Message>, to: number, home: LaneHome<T>) {
+  constructor(window: DeliveryWindow<Message>, to: number, home: LaneHome<T>, only?: ReadonlySet<number>) {
     this.window = window;
     this.to = to;
+    this.only = only;
     this.#home = home;
   }
 
@@ -56,8 +59,10 @@ export class Lane<T> implements Subscriber<T> {
     to: number,
     home: LaneHome<T>,
     waitOf: (dueAt: number) => number,
+    only?: readonly number[],
   ): Promise<Lane<T>> {
-    const lane = new Lane(new DeliveryWindow<Message>(end, home.capacity), to, home);
+    const left = only && new Set(only);
+    const lane = new Lane(new DeliveryWindow<Message>(end, home.capacity), to, home, left);
     for (const one of pending) await lane.#restore(tenant, one, waitOf);
     return lane;
   }
@@ -144,7 +149,8 @@ export class Lane<T> implements Subscriber<T> {
   /** What is not for the endpoint is passed over; past the range all is taken, to see its end. */
   #wanted(item: T): boolean {
     const { messages } = this.#home;
-    return this.#home.wanted(messages.filtered(item)) || messages.messageOf(item).position > this.to;
+    const { position } = messages.messageOf(item);
+    return position > this.to || (this.only?.has(position) !== false && this.#home.wanted(messages.filtered(item)));
   }
 
   #completed(): void {

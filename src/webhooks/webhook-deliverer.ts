@@ -34,7 +34,7 @@ import {
   type EndpointStatus,
 } from './endpoint.js';
 import { filterOf } from './endpoint-filter.js';
-import { ownHeadersOf, secretsOf, type Endpoints } from './endpoints.js';
+import { ownHeadersOf, secretsOf, type DisabledFor, type Endpoints } from './endpoints.js';
 import { FairPermits } from './fair-permits.js';
 import { besideOurs } from './own-headers.js';
 import { RETRY_DELAYS_MS } from './retry-schedule.js';
@@ -108,6 +108,7 @@ const DEFAULT_LIMITS: WebhookLimits = {
   failuresToOpen: 5,
   firstPauseMs: 5_000,
   lastPauseMs: 60_000,
+  disableAfterMs: 5 * 24 * 3_600_000,
   concurrencyOfAll: 64,
   concurrencyOfTenant: 16,
   slowAfterMs: 250,
@@ -131,7 +132,7 @@ export class WebhookDeliverer {
   readonly #endpoints = new Map<string, Endpoint<unknown>>();
   /** By endpoint id: what was stopped and has not ended yet. */
   readonly #stopping = new Map<string, Promise<void>>();
-  /** By endpoint id: the URL that answered 410, until that is written down. */
+  /** By endpoint id: the URL that wants no more, or failed for too long, until that is written down. */
   readonly #gone = new Map<string, string>();
   readonly #client: WebhookClient;
   readonly #clock: Clock;
@@ -191,7 +192,11 @@ export class WebhookDeliverer {
         logger.warn({ tenantId, endpointId, ...letter }, 'a webhook was given up after its last attempt');
         options.observer?.buried?.(tenantId, endpointId, letter);
       },
-      gone: (endpoint, url) => this.#disable(endpoint, url),
+      gone: (endpoint, url) => this.#disable(endpoint, url, 'gone'),
+      failedTooLong: (endpoint) => {
+        const url = endpointOf(options.catalog, endpoint.endpointId)?.url;
+        if (url !== undefined) this.#disable(endpoint, url, 'failures');
+      },
       wanted: ({ endpointId }, item) => {
         const endpoint = endpointOf(options.catalog, endpointId);
         return endpoint !== undefined && filterOf(endpoint).passes(item);
@@ -338,33 +343,35 @@ export class WebhookDeliverer {
   }
 
   /** Where it has another URL meanwhile it goes on there. */
-  #disable({ tenantId, endpointId }: EndpointIdentity, url: string): void {
+  #disable({ tenantId, endpointId }: EndpointIdentity, url: string, why: DisabledFor): void {
     if (endpointOf(this.options.catalog, endpointId)?.url !== url) return;
     const endpoint = this.#endpoints.get(endpointId);
     if (endpoint !== undefined) this.#stop(endpoint);
-    this.options.logger.warn({ tenantId, endpointId }, 'the endpoint answered 410: no more webhooks are sent to it');
+    const what = why === 'gone' ? 'the endpoint answered 410' : 'all attempts at the endpoint have failed for days';
+    this.options.logger.warn({ tenantId, endpointId }, `${what}: no more webhooks are sent to it`);
     this.options.observer?.disabled?.(tenantId, endpointId);
     this.#gone.set(endpointId, url);
-    void this.#writeDisabled({ tenantId, endpointId }, url, 0);
+    void this.#writeDisabled({ tenantId, endpointId }, url, why, 0);
   }
 
   /** Until the catalog has it nothing is sent there, and it is tried again. */
   async #writeDisabled(
     endpoint: Pick<EndpointIdentity, 'tenantId' | 'endpointId'>,
     url: string,
+    why: DisabledFor,
     failures: number,
   ): Promise<void> {
     const { tenantId, endpointId } = endpoint;
     if (this.#closed || this.#gone.get(endpointId) !== url) return;
     try {
-      await this.options.endpoints.disable(endpointId, url);
+      await this.options.endpoints.disable(endpointId, url, why);
       this.#gone.delete(endpointId);
     } catch (error) {
       this.options.logger.warn(
         { err: error, tenantId, endpointId },
         'that the endpoint is disabled could not be written down: nothing is sent to it, and it is tried again',
       );
-      const again = (): void => void this.#writeDisabled(endpoint, url, failures + 1);
+      const again = (): void => void this.#writeDisabled(endpoint, url, why, failures + 1);
       this.#context.timers.after(backOff(failures, DISABLING), again);
     }
   }

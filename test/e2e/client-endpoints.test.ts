@@ -111,6 +111,8 @@ test('endpoints by the client', async (t) => {
     const { from, to } = await endpoints.resend(id, parked?.messageId ?? '');
     assert.deepEqual([from, to], [parked?.position, parked?.position]);
     await until(async () => (await all(endpoints.parked(id))).length === 0);
+    assert.equal((await endpoints.resendAll(id, { since: '2020-01-01T00:00:00Z' })).messages, 0);
+    await assert.rejects(endpoints.retry(id, parked?.messageId ?? ''), (error) => isRefused(error, 'NOT_FOUND'));
     const before = receiver.of('/events').length;
     const range = await endpoints.replay(id, { from: 1 });
     await until(() => receiver.of('/events').length === before + 4);

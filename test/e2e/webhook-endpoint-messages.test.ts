@@ -121,6 +121,59 @@ test('ranges that are asked for at once while the endpoint is paused are all sen
   );
 });
 
+test('all that was given up is sent again, or what was since a time, and nothing between', async (t) => {
+  const w = await World.open(t, { WEBHOOK_RETRY_SECONDS: '0' });
+  const endpoint = await w.create('/hook');
+  w.receiver.answers.set('/hook', ({ record }) => ({ status: record.key.startsWith('bad') ? 500 : 200 }));
+  const add = async (...keys: string[]): Promise<void> => {
+    for (const key of keys) await w.add(key);
+  };
+  await add('bad-1', 'good-1', 'bad-2', 'good-2');
+  await until(async () => (await w.parked(endpoint)).length === 2);
+  await add('bad-3');
+  await until(async () => (await w.parked(endpoint)).length === 3);
+  const [last, ...first] = await w.parked(endpoint);
+  w.receiver.answers.delete('/hook');
+  const sent = (): string[] => w.receiver.of('/hook').map(({ record }) => record.key);
+  const before = sent().length;
+  const { endpointId } = endpoint;
+  const one = success(await w.post(endpoint, 'parked/resend', { since: last?.at }), 202).json();
+  assert.deepEqual(one, { endpointId, messages: 1, from: last?.sequence, to: last?.sequence });
+  await until(async () => (await w.parked(endpoint)).length === 2);
+  // What was asked for just before a kill is sent all the same.
+  success(await w.post(endpoint, 'pause'), 200);
+  const [to, from] = first.map(({ sequence }) => sequence);
+  const rest = success(await w.post(endpoint, 'parked/resend'), 202).json();
+  assert.deepEqual(rest, { endpointId, messages: 2, from, to });
+  await w.service.kill();
+  await w.start();
+  success(await w.post(endpoint, 'resume'), 200);
+  await until(async () => (await w.parked(endpoint)).length === 0);
+  assert.deepEqual(sent().slice(before).sort(), ['bad-1', 'bad-2', 'bad-3']);
+  assert.deepEqual(success(await w.post(endpoint, 'parked/resend'), 202).json(), { endpointId, messages: 0 });
+  problem(await w.post(endpoint, 'parked/resend', { since: 'yesterday' }), 400, 'INVALID_REQUEST');
+});
+
+test('a message that waits for its next attempt is attempted now, whatever the pause', async (t) => {
+  const w = await World.open(t, { WEBHOOK_RETRY_SECONDS: '3600' });
+  const endpoint = await w.create('/hook');
+  w.receiver.answers.set('/hook', () => ({ status: 503, headers: { 'retry-after': '3000' } }));
+  await w.add('k1');
+  await until(async () => (await w.attempts(endpoint)).length === 1);
+  const [failed] = await w.attempts(endpoint);
+  const path = `messages/${failed?.messageId}/retry`;
+  success(await w.post(endpoint, path), 202);
+  await until(async () => (await w.attempts(endpoint)).length === 2);
+  assert.equal((await w.get(endpoint)).pending, 1, 'it is none of its schedule: there is another attempt');
+  w.receiver.answers.delete('/hook');
+  await until(async () => (await w.post(endpoint, path)).status === 202);
+  await until(async () => (await w.get(endpoint)).pending === 0);
+  assert.deepEqual(new Set(w.receiver.of('/hook').map(idOf)), new Set([failed?.messageId]));
+  problem(await w.post(endpoint, path), 404, 'NOT_FOUND');
+  success(await w.post(endpoint, 'pause'), 200);
+  problem(await w.post(endpoint, path), 404, 'NOT_FOUND');
+});
+
 test('a pause that the endpoint asks for is kept, whatever was under way then', async (t) => {
   const w = await World.open(t);
   const endpoint = await w.create('/busy');

@@ -248,11 +248,56 @@ test('410 disables the endpoint for good, in the catalog', async (t) => {
   assert.equal(deliverer.status('p1'), undefined);
 });
 
+test('an endpoint all of whose attempts fail for days is disabled, and goes on with what is pending when it is resumed', async (t) => {
+  let now = Date.parse('2026-01-01T00:00:00.000Z');
+  const hours = (n: number): number => n * 3_600_000;
+  const w = world(t, { clock: { now: () => now }, limits: { failuresToOpen: 2, disableAfterMs: hours(120) } });
+  let broken = true;
+  const to = await receiver(t, (_, response) => void response.writeHead(broken ? 503 : 200).end());
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(to.url);
+  const isDisabled = (): boolean => w.catalog.get('endpoint', 'p1')?.value.disabledAt !== undefined;
+  const failed = async (sequence: number): Promise<void> => {
+    w.feed.accept(change(sequence, { key: `k${sequence}` }));
+    const { length } = to.received;
+    await until(() => {
+      // Between two attempts at one that fails there is a pause.
+      if (to.received.length === length) w.timers.advance(60_000);
+      return to.received.length > length;
+    }, 'an attempt');
+    await until(() => deliverer.status('p1')?.lastFailure !== undefined || isDisabled(), 'it has failed');
+  };
+  await failed(1);
+  now += hours(1);
+  await failed(2);
+  now += hours(118);
+  await failed(3);
+  assert.equal(isDisabled(), false, 'for less than five days');
+
+  // A delivery between begins the days anew.
+  broken = false;
+  await until(() => (w.timers.advance(60_000), deliverer.status('p1')?.pending === 0), 'all are delivered');
+  broken = true;
+  now += hours(2);
+  await failed(4);
+  await failed(5);
+  assert.equal(isDisabled(), false);
+  now += hours(121);
+  await until(() => (w.timers.advance(60_000), isDisabled()), 'it is disabled');
+  assert.equal(w.catalog.get('endpoint', 'p1')?.value.disabledFor, 'failures');
+  assert.equal(deliverer.status('p1'), undefined);
+  broken = false;
+  await w.endpoints.resume('t1', 'p1');
+  await until(() => deliverer.status('p1')?.pending === 0, 'what was pending is delivered');
+  assert.deepEqual(to.sequences().slice(-2).sort(), [4, 5]);
+});
+
 test('a 410 that the catalog refuses to write down is written later, and nothing is sent meanwhile', async (t) => {
   let isFull = true;
   let refused = 0;
-  const disable: Endpoints['disable'] = (endpointId, url) => {
-    if (!isFull) return w.endpoints.disable(endpointId, url);
+  const disable: Endpoints['disable'] = (endpointId, url, why) => {
+    if (!isFull) return w.endpoints.disable(endpointId, url, why);
     refused++;
     return Promise.reject(new StatefoldError('UNAVAILABLE', 'the catalog is not writable'));
   };

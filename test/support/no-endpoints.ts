@@ -14,6 +14,6 @@ export const noEndpoints: Pick<EdgeOptions, 'endpoints' | 'endpointOperations'> 
   },
   endpointOperations: {
     ...{ state: none, progress: none, attempts: none, parked: none },
-    ...{ test: none, replay: none, resend: none },
+    ...{ test: none, replay: none, resend: none, resendAll: none, retry: none },
   },
 };

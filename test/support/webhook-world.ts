@@ -35,6 +35,7 @@ export interface Parked {
   readonly messageId: string;
   readonly sequence: number;
   readonly key: string;
+  readonly at: string;
   readonly attempts: number;
   readonly reason: string;
 }

@@ -99,6 +99,21 @@ export class WebhookEndpoints {
     return this.#client.request('resendParkedMessage', { ...options, path: { id: endpointId, messageId } });
   }
 
+  /** Sends all messages again that were given up, or those since a time (ISO 8601); tells how many. @throws ClientError */
+  resendAll(
+    endpointId: string,
+    { since }: { readonly since?: string } = {},
+    options: Options = {},
+  ): Promise<Operations['resendParkedMessages']['answer']> {
+    const body = since === undefined ? {} : { since };
+    return this.#client.request('resendParkedMessages', { ...options, path: { id: endpointId }, body });
+  }
+
+  /** Attempts a message now that waits for its next attempt. @throws RefusedError NOT_FOUND where none such waits; ClientError */
+  async retry(endpointId: string, messageId: string, options: Options = {}): Promise<void> {
+    await this.#client.request('retryWebhookMessage', { ...options, path: { id: endpointId, messageId } });
+  }
+
   /** Sends all from the one sequence (of the feed: position) to the other again, both inclusive; without `to` up to where live deliveries are. @throws ClientError */
   replay(
     endpointId: string,

@@ -2457,6 +2457,41 @@ export interface Operations {
       readonly to: number;
     };
   };
+  /** Send all messages again that were given up, or those since a time. */
+  readonly resendParkedMessages: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body:
+      | {
+          /** Only those that were given up then or later. */
+          readonly since?: string;
+        }
+      | undefined;
+    readonly answer: {
+      readonly endpointId: string;
+      /** How many are sent again. What retention has dropped is not among them. */
+      readonly messages: number;
+      /** The sequence or position of the first of them. */
+      readonly from?: number;
+      /** Of the last of them. */
+      readonly to?: number;
+    };
+  };
+  /** Attempt a message now that waits for its next attempt. */
+  readonly retryWebhookMessage: {
+    readonly path: {
+      readonly id: string;
+      readonly messageId: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: {
+      readonly endpointId: string;
+      readonly messageId: string;
+    };
+  };
   /** Send a range again, beside what is live. */
   readonly replayWebhookEndpoint: {
     readonly path: {
@@ -2887,6 +2922,8 @@ export const OPERATIONS = {
   listWebhookAttempts: { method: 'GET', path: '/webhooks/endpoints/{id}/attempts', key: 'tenant' },
   listParkedMessages: { method: 'GET', path: '/webhooks/endpoints/{id}/parked', key: 'tenant' },
   resendParkedMessage: { method: 'POST', path: '/webhooks/endpoints/{id}/parked/{messageId}/resend', key: 'tenant' },
+  resendParkedMessages: { method: 'POST', path: '/webhooks/endpoints/{id}/parked/resend', key: 'tenant' },
+  retryWebhookMessage: { method: 'POST', path: '/webhooks/endpoints/{id}/messages/{messageId}/retry', key: 'tenant' },
   replayWebhookEndpoint: { method: 'POST', path: '/webhooks/endpoints/{id}/replay', key: 'tenant' },
   querySql: { method: 'POST', path: '/sql', key: 'tenant' },
   createSqlAccount: { method: 'POST', path: '/sql/accounts', key: 'tenant' },

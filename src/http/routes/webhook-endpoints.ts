@@ -7,7 +7,7 @@ import type { EndpointOperations } from '../../webhooks/endpoint-operations.js';
 import { projectionOf, type EndpointWithUrl } from '../../webhooks/endpoint-entities.js';
 import { MAX_OWN_HEADERS, ownHeaderErrors } from '../../webhooks/own-headers.js';
 import { errorOf } from '../../webhooks/webhook-deliverer.js';
-import { json, refuse } from '../bodies.js';
+import { json, optionalJson, refuse } from '../bodies.js';
 import { described, paging, type Parameter } from '../parameters.js';
 import { page, pageBefore } from '../records.js';
 import { component, integer, listOf, secret, text, timestamp, version } from '../schema.js';
@@ -420,6 +420,53 @@ const resendParked = route({
   },
 });
 
+const ResendAll = z.object({
+  since: z.iso
+    .datetime({ offset: true, error: 'must be a time of ISO 8601, like 2026-01-31T12:00:00Z' })
+    .describe('Only those that were given up then or later.')
+    .optional(),
+});
+
+const resendAllParked = route({
+  ...common,
+  method: 'POST',
+  path: '/webhooks/endpoints/{id}/parked/resend',
+  operationId: 'resendParkedMessages',
+  summary: 'Send all messages again that were given up, or those since a time',
+  body: optionalJson(ResendAll, { since: '2026-01-31T12:00:00.000Z' }),
+  answers: {
+    202: z.strictObject({
+      endpointId: text,
+      messages: integer.describe('How many are sent again. What retention has dropped is not among them.'),
+      from: version.describe('The sequence or position of the first of them.').optional(),
+      to: version.describe('Of the last of them.').optional(),
+    }),
+  },
+  errors: ['NOT_FOUND'],
+  serve: async ({ endpoints, endpointOperations }, call) => {
+    const endpoint = endpoints.require(call.tenantId, call.parameter('id'));
+    const { since } = await call.body();
+    const { endpointId } = endpoint;
+    call.answer(202, { endpointId, ...(await endpointOperations.resendAll(endpoint, since)) });
+  },
+});
+
+const retryMessage = route({
+  ...common,
+  method: 'POST',
+  path: '/webhooks/endpoints/{id}/messages/{messageId}/retry',
+  operationId: 'retryWebhookMessage',
+  summary: 'Attempt a message now that waits for its next attempt',
+  answers: { 202: z.strictObject({ endpointId: text, messageId: text }) },
+  errors: ['NOT_FOUND'],
+  serve: async ({ endpoints, endpointOperations }, call) => {
+    const endpoint = endpoints.require(call.tenantId, call.parameter('id'));
+    const messageId = call.parameter('messageId');
+    await endpointOperations.retry(endpoint, messageId);
+    call.answer(202, { endpointId: endpoint.endpointId, messageId });
+  },
+});
+
 const replayEndpoint = route({
   ...common,
   method: 'POST',
@@ -450,5 +497,7 @@ export const WEBHOOK_ENDPOINTS = [
   listAttempts,
   listParked,
   resendParked,
+  resendAllParked,
+  retryMessage,
   replayEndpoint,
 ];
