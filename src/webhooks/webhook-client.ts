@@ -41,8 +41,7 @@ const TARGETS = 1_000;
 
 /** Posts to tenants' endpoints: verified TLS, checked addresses, no redirects, and no more of an answer than is needed. */
 export class WebhookClient {
-  #loading: Promise<Agent> | undefined;
-  #agent: Agent | undefined;
+  #agent: Promise<Agent> | undefined;
   readonly #targets: LRUCache<string, Target>;
 
   constructor(private readonly options: WebhookClientOptions) {
@@ -52,9 +51,9 @@ export class WebhookClient {
   /** With the first message: a start without endpoints needs no client. */
   #load(): Promise<Agent> {
     const { timeoutMs } = this.options;
-    return (this.#loading ??= import('undici').then(
+    return (this.#agent ??= import('undici').then(
       ({ Agent }) =>
-        (this.#agent = new Agent({
+        new Agent({
           connect: { lookup: guardedLookup(this.options), timeout: timeoutMs },
           // As many as there are attempts, whose number is limited: of those that wait for a connection to a host that many endpoints share,
           // one would wait for other tenants', and its time would be over before it was sent.
@@ -65,7 +64,7 @@ export class WebhookClient {
           bodyTimeout: 0,
           keepAliveTimeout: 4_000,
           maxHeaderSize: 16 * 1024,
-        })),
+        }),
     ));
   }
 
@@ -83,7 +82,7 @@ export class WebhookClient {
     signal.addEventListener('abort', callOff);
     try {
       const { origin, path } = this.#targets.memo(url);
-      const agent = this.#agent ?? (await this.#load());
+      const agent = await this.#load();
       // Nobody listened yet.
       if (signal.aborted) callOff();
       agent.dispatch({ origin, path, method: 'POST', headers, body }, call);
@@ -114,7 +113,7 @@ export class WebhookClient {
 
   /** Cuts what is still open. */
   async close(): Promise<void> {
-    await (await this.#loading)?.destroy();
+    await (await this.#agent)?.destroy();
   }
 }
 
