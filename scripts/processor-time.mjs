@@ -176,11 +176,14 @@ function statOf(pid) {
   }
 }
 
+/** Not what is only preloaded, which is a URL, nor what becomes another program. */
+const isProgram = (word) => /\.(m?js|dll)$/.test(word) && !/^file:|Launcher\.dll$/.test(word);
+
 /** The file of a script or an assembly, else the command. */
 function programOf(pid) {
   try {
     const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').filter(Boolean);
-    const [script = words[0]] = words.filter((word) => /\.(m?js|dll)$/.test(word) && !/Launcher\.dll$/.test(word));
+    const [script = words[0]] = words.filter(isProgram);
     if (script === undefined) return undefined;
     // Chromium writes its command line anew, with spaces between the words.
     return /\.test\.js$/.test(script) ? 'test files' : basename(script.split(' --')[0]);

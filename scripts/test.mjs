@@ -30,6 +30,8 @@ function* testFiles(folder) {
 }
 
 const within = (file) => relative(TESTS, file);
+/** What Node is started with for each test file; the thread that starts it hands its own on. */
+const TRACKING = ['--import', new URL('test-tracking.mjs', import.meta.url).href];
 /** Pure parts: a minute or two, and most mistakes show here. They come before all else. */
 const QUICK = ['unit/', 'simulator/named'];
 const isQuick = (file) => QUICK.some((start) => within(file).startsWith(start));
@@ -103,6 +105,7 @@ function testFile(file, on = '', env = {}) {
     const worker = new Worker(new URL('test-file.mjs', import.meta.url), {
       workerData: { file, of, timeout: name.startsWith('docs/') ? DOCS_TIMEOUT_MS : FILE_TIMEOUT_MS },
       env: { ...process.env, ...env, [JOB]: of },
+      execArgv: TRACKING,
     });
     const { shown, ...sum } = await new Promise((resolve, reject) => {
       worker.once('message', resolve).once('error', reject);
