@@ -136,11 +136,12 @@ export class Api {
 
   /** The record of an upload once its compilation has ended, one way or the other. */
   async compiled<T extends { readonly status: string }>(kind: 'reducers' | 'projections', id: string): Promise<T> {
-    for (;;) {
-      const record = await this.read<T>(`/${kind}/${id}/status`);
-      if (record.status === 'compiled' || record.status === 'failed') return record;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+    let record: T | undefined;
+    await until(async () => {
+      record = await this.read<T>(`/${kind}/${id}/status`);
+      return record.status === 'compiled' || record.status === 'failed';
+    });
+    return record as T;
   }
 
   async deployReducer(sources: Readonly<Record<string, string | Buffer>>): Promise<string> {

@@ -1,4 +1,5 @@
 import { CLEARED } from './checker-model.js';
+import { exchange } from './exchange.js';
 import type { AppendRequest, History, Outcome, SentEvent } from './history.js';
 import type { Served } from './load-world.js';
 import { API_KEY } from './service.js';
@@ -25,6 +26,7 @@ export interface LoadOptions {
 
 const RACERS = 4;
 const REQUEST_MS = 20_000;
+const JSON_BODY = { 'content-type': 'application/json' };
 
 /**
  * Clients that append, race, repeat and read until they are stopped, whatever becomes of the service: a request that is lost
@@ -214,17 +216,9 @@ export class Load {
   ): Promise<Outcome> {
     const { url } = await this.#world.up();
     const outcome = await this.#history.record(request, async () => {
-      const response = await fetch(url + path, {
-        method,
-        headers: {
-          'x-api-key': API_KEY,
-          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-          ...headers,
-        },
-        signal: AbortSignal.timeout(REQUEST_MS),
-        ...(body === undefined ? {} : { body }),
-      });
-      return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+      const sent = { 'x-api-key': API_KEY, ...(body === undefined ? {} : JSON_BODY), ...headers };
+      const answer = await exchange(method, url + path, sent, body, AbortSignal.timeout(REQUEST_MS));
+      return { status: answer.status, body: JSON.parse(answer.text) as Record<string, unknown> };
     });
     // What is refused for now is not asked for again at once; and the end of a service shows here before the test has seen it.
     if (outcome.kind === 'lost' || outcome.status === 503) await new Promise((resolve) => setTimeout(resolve, 20));

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TestContext } from 'node:test';
+import { exchange } from './exchange.js';
 import { asPeer } from './peers.js';
 
 /** The compiled tree that the test itself is part of. */
@@ -109,13 +110,9 @@ export class Service {
     const headers: Record<string, string> = { ...(key === null ? {} : { 'x-api-key': key }), ...options.headers };
     if (body !== undefined) headers['content-type'] ??= 'application/json';
     const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body));
-    const response = await fetch(this.url + path, {
-      method,
-      headers: options.asPeer === true ? asPeer(method, path, headers) : headers,
-      ...(payload === undefined ? {} : { body: payload }),
-    });
-    const text = await response.text();
-    return { status: response.status, headers: response.headers, text, json: <T>() => JSON.parse(text) as T };
+    const sent = options.asPeer === true ? asPeer(method, path, headers) : headers;
+    const { text, ...answer } = await exchange(method, this.url + path, sent, payload);
+    return { ...answer, text, json: <T>() => JSON.parse(text) as T };
   }
 
   get(path: string, options?: RequestOptions): Promise<Answer> {
@@ -264,7 +261,7 @@ function removed(directory: string): boolean {
 }
 
 const LEAST_PAUSE_MS = 10;
-const MOST_PAUSE_MS = 50;
+const MOST_PAUSE_MS = 100;
 
 /** Waits until the condition holds. Rejects with what it last saw once the deadline is over. */
 export async function until(holds: () => boolean | Promise<boolean>, deadlineMs = 60_000): Promise<void> {
@@ -273,7 +270,7 @@ export async function until(holds: () => boolean | Promise<boolean>, deadlineMs 
     const waited = performance.now() - begun;
     if (waited > deadlineMs) throw new Error(`the condition did not hold within ${deadlineMs} ms: ${holds.toString()}`);
     // What is long in coming is asked for less often: to ask takes the cores that it is waited for on.
-    const pause = Math.min(MOST_PAUSE_MS, Math.max(LEAST_PAUSE_MS, waited / 20));
+    const pause = Math.min(MOST_PAUSE_MS, Math.max(LEAST_PAUSE_MS, waited / 10));
     await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }
