@@ -1,6 +1,5 @@
 import { headAfter, headAfterPart, judgeCommit, judgeErase, judgeTransaction } from '../core/append-rules.js';
 import type { Clock } from '../core/clock.js';
-import { background } from '../core/background.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import type { AppendCommand, StoredCommit, TransactionCommand, TransactionCommit } from '../core/event.js';
@@ -16,7 +15,6 @@ import { appendBytes, type Log, type PartitionRef } from '../log/log.js';
 import { AggregateHistory } from './aggregate-history.js';
 import { CommitFeed } from './commit-feed.js';
 import {
-  answeredAtOnce,
   AppendDraft,
   ControlDraft,
   EraseDraft,
@@ -293,11 +291,6 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
 
   untilRoom(wanted: () => boolean): Promise<boolean> | undefined {
     return this.#options.tables.section.roomSoon(wanted);
-  }
-
-  /** Their answers go out behind the slice in which they were folded, and take longer than it does. */
-  foldsAtOnce(drafts: readonly Draft<EventsBody>[], first: number): number {
-    return background.isShared ? answeredAtOnce(drafts, first) : drafts.length;
   }
 
   fold(record: Folded<EventsBody>, draft: Draft<EventsBody> | undefined): void {

@@ -133,21 +133,6 @@ export const pendingOf = (drafts: readonly Draft<EventsBody>[]): Waiting[] =>
     )
     .map((draft) => draft.pending);
 
-/** What the answers cost that go out behind one slice of the fold; each costs one, and as much for so many bytes of what it answers. */
-const ANSWERS_AT_ONCE = 32;
-const ANSWER_BYTES = 2 * 1024;
-
-/** How many of the drafts, from the index on, are answered in one turn where that holds up others; at least one. */
-export function answeredAtOnce(drafts: readonly Draft<EventsBody>[], first: number): number {
-  let count = 0;
-  for (let cost = 0; cost < ANSWERS_AT_ONCE && first + count < drafts.length; count++) {
-    const draft = drafts[first + count];
-    const isLong = draft instanceof AppendDraft || draft instanceof TransactionDraft;
-    cost += 1 + (isLong ? draft.pending.bytes / ANSWER_BYTES : 0);
-  }
-  return count;
-}
-
 export const aggregatesOf = (command: AppendCommand | TransactionCommand): readonly string[] =>
   'appends' in command ? command.appends.map(({ aggregateId }) => aggregateId) : [command.aggregateId];
 

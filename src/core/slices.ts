@@ -39,28 +39,21 @@ const ITEMS_PER_LOOK = 4;
 const usualSliceMs = (): number =>
   background.isShared ? SLICE_AMONG_TENANTS_MS : background.givesWay ? SLICE_AMONG_CLIENTS_MS : SLICE_MS;
 
-export interface TimedSliceOptions {
-  readonly sliceMs?: number | undefined;
-  /** Most items of the slice; as many as there is time for unless given. */
-  readonly most?: number | undefined;
-  readonly now?: () => number;
-}
-
 /** Does to the items, from `first` on and in their order, as many as there is time for in one turn; gives the index of the first one that is left. */
 export function timedSlice<T>(
   items: readonly T[],
   first: number,
   each: (item: T, index: number) => void,
-  { sliceMs = usualSliceMs(), most = Infinity, now = () => performance.now() }: TimedSliceOptions = {},
+  now: () => number = () => performance.now(),
+  sliceMs = usualSliceMs(),
 ): number {
   const until = now() + sliceMs;
-  const end = Math.min(items.length, first + most);
-  for (let index = first; index < end;) {
-    const look = Math.min(end, index + ITEMS_PER_LOOK);
+  for (let index = first; index < items.length;) {
+    const look = Math.min(items.length, index + ITEMS_PER_LOOK);
     for (; index < look; index++) each(items[index] as T, index);
     if (now() >= until) return index;
   }
-  return end;
+  return items.length;
 }
 
 /** What nobody waits for gives way sooner, milliseconds. */
@@ -69,7 +62,7 @@ const SHORT_SLICE_MS = 2;
 /** Does the work for each item, in their order, a short slice on a turn of the event loop. */
 export async function overSlices<T>(kind: WorkKind, items: readonly T[], work: (item: T) => void): Promise<void> {
   for (let at = 0; at < items.length;) {
-    at = eventLoop.slice(kind, () => timedSlice(items, at, work, { sliceMs: SHORT_SLICE_MS }));
+    at = eventLoop.slice(kind, () => timedSlice(items, at, work, undefined, SHORT_SLICE_MS));
     if (at < items.length) await nextTurn();
   }
 }

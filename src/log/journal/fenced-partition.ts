@@ -416,11 +416,11 @@ export class FencedPartition<B extends { readonly kind: string }> {
         await nextTurn();
         this.#mustRun();
       }
-      const fold = (draft: Draft<B>, i: number): void => {
-        if (this.#take(base + i, ids[i] ?? '', draft.body, draft) !== 'accepted') again.push(draft);
-      };
-      const most = handler.foldsAtOnce?.(drafts, folded);
-      folded = eventLoop.slice('log_fold', () => timedSlice(drafts, folded, fold, { most }));
+      folded = eventLoop.slice('log_fold', () =>
+        timedSlice(drafts, folded, (draft, i) => {
+          if (this.#take(base + i, ids[i] ?? '', draft.body, draft) !== 'accepted') again.push(draft);
+        }),
+      );
     }
     this.#inFlight = again;
     this.#mustOwn();
