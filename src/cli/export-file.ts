@@ -66,15 +66,18 @@ export function lastPosition(file: string): number {
 
 /**
  * The position behind which an export into the file goes on: of its last event that the tenant has, where it has not erased those behind
- * that. A position is one of another tenant's, and of a service that was restored, too. 0: there is none. @throws CliError
+ * that; behind the last one where all are erased. A position is one of another tenant's, and of a service that was restored, too. 0: there
+ * is none. @throws CliError
  */
 export async function goesOnBehind(server: Server, file: string): Promise<number> {
   const descriptor = opened(file, 'r');
   const erased = new Map<string, boolean>();
+  let last: number | undefined;
   try {
     for (const line of linesBefore(descriptor, before(descriptor, fstatSync(descriptor).size))) {
       const position = positionOf(line);
-      const { id, subject } = JSON.parse(line.toString()) as { readonly id: string; readonly subject: string };
+      last ??= position;
+      const { id, subject } = eventOf(line);
       if (await isThere(server, position, id)) return position;
       if (!erased.has(subject)) erased.set(subject, await isErased(server, subject));
       if (erased.get(subject) !== true)
@@ -82,9 +85,17 @@ export async function goesOnBehind(server: Server, file: string): Promise<number
           `${file} ends with the event ${id} at position ${position}, which the tenant at ${server.url} does not have there: it is of another tenant, or of what the service was before it was restored. Export into another file.`,
         );
     }
-    return 0;
+    return last ?? 0;
   } finally {
     closeSync(descriptor);
+  }
+}
+
+function eventOf(line: Buffer): { readonly id: string; readonly subject: string } {
+  try {
+    return JSON.parse(line.toString()) as { readonly id: string; readonly subject: string };
+  } catch {
+    throw new CliError(`The line of position ${positionOf(line)} is damaged: it is no JSON. Export into another file.`);
   }
 }
 

@@ -228,7 +228,7 @@ export function unreachable(url: string, error: unknown): CliError {
       `Nothing listens at ${url}: start the service with \`npm start\`, or say where it is with --url.`,
     );
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
-    return new CliError(`There is no host ${new URL(url).hostname}: look at --url or STATEFOLD_URL.`);
+    return new AwayError(`There is no host ${new URL(url).hostname}: look at --url or STATEFOLD_URL.`);
   if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG')
     return new CliError(`${url} does not speak TLS: say http rather than https.`);
   if (reason instanceof Error && reason.message === 'unexpected redirect')

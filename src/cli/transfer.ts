@@ -136,13 +136,15 @@ async function copyLines(
           last = line;
           written.events++;
         }
+      const position = last === undefined ? written.position : positionOf(last);
       // Empty ones keep a stream alive, also one that an import reads.
       await output.write(lines.bytes);
-      if (last !== undefined) written.position = positionOf(last);
+      written.position = position;
     }
   } catch (error) {
     if (stop?.aborted) return;
-    if (error instanceof UnwritableError) throw error;
+    // The output, or what came is no export.
+    if (error instanceof CliError) throw error;
     throw new AwayError(
       `${server.url} broke off its answer behind position ${written.position}: export into the same file again, and it goes on there.`,
     );

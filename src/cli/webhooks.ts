@@ -82,6 +82,11 @@ function endpointLines(endpoint: Fields): string {
     .join('');
 }
 
+interface ResendOptions {
+  readonly all?: true;
+  readonly since?: string;
+}
+
 /** Commands over a tenant's webhook endpoints. */
 export function addWebhookCommands(program: Command, { io, server, show }: CommandContext): void {
   const webhooks = program.command('webhooks').description('make, change and look after webhook endpoints');
@@ -267,12 +272,14 @@ export function addWebhookCommands(program: Command, { io, server, show }: Comma
     .command('resend')
     .description('send a message again that was given up, or all of them')
     .argument('<endpointId>')
-    .argument('[messageId]', 'of one (default: all)')
+    .argument('[messageId]', 'of one')
+    .option('--all', 'all of them')
     .option('--since <time>', 'all that were given up then or later, a time of ISO 8601')
-    .action(async (endpointId: string, messageId: string | undefined, { since }: { readonly since?: string }) => {
-      if (messageId !== undefined && since !== undefined)
-        throw new CliError('--since chooses among all that were given up: leave out the message.');
-      if (messageId === undefined) {
+    .action(async (endpointId: string, messageId: string | undefined, { all: isAll, since }: ResendOptions) => {
+      const isOne = messageId !== undefined && messageId !== '';
+      if (isOne === (isAll === true || since !== undefined))
+        throw new CliError('Say which: the id of one message, or --all, or all since a time with --since.');
+      if (!isOne) {
         const all = (await post(endpointId, 'parked/resend', { since })) as Fields;
         return show(all, () => `${text(all['messages'])} messages are sent again.\n`);
       }

@@ -36,8 +36,11 @@ const SLICE_AMONG_TENANTS_MS = 1;
 /** Looked at the clock for so many items: what is little is done in one turn, however slow the machine is. */
 const ITEMS_PER_LOOK = 4;
 
-const usualSliceMs = (): number =>
-  background.isShared ? SLICE_AMONG_TENANTS_MS : background.givesWay ? SLICE_AMONG_CLIENTS_MS : SLICE_MS;
+/** Most of the time nobody is about, which takes one look at the clock. */
+function usualSliceMs(): number {
+  if (!background.givesWay) return SLICE_MS;
+  return background.isShared ? SLICE_AMONG_TENANTS_MS : SLICE_AMONG_CLIENTS_MS;
+}
 
 /** Does to the items, from `first` on and in their order, as many as there is time for in one turn; gives the index of the first one that is left. */
 export function timedSlice<T>(
@@ -74,15 +77,18 @@ export async function overWaitingSlices<T>(
   work: (item: T) => void | Promise<void>,
 ): Promise<void> {
   let at = 0;
+  let until = 0;
   const slice = (): void | Promise<void> => {
-    for (const until = performance.now() + SHORT_SLICE_MS; at < items.length;) {
+    while (at < items.length) {
       const waits = work(items[at++] as T);
       if (waits !== undefined || performance.now() >= until) return waits;
     }
   };
   while (at < items.length) {
-    const waits = eventLoop.slice(kind, slice);
-    if (waits !== undefined) await waits;
-    else if (at < items.length) await nextTurn();
+    until = performance.now() + SHORT_SLICE_MS;
+    // What is waited for may be there on the same turn, again and again.
+    do await eventLoop.slice(kind, slice);
+    while (at < items.length && performance.now() < until);
+    if (at < items.length) await nextTurn();
   }
 }

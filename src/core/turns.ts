@@ -85,8 +85,8 @@ export class Turns {
   }
 
   /** Undefined: it may begin at once. Else it is to wait for the promise, and then begin on that very turn. */
-  enter(tenantId: string, wanted: number): Promise<void> | undefined {
-    this.#clients.asked(tenantId);
+  enter(tenantId: string, wanted: number, isTenant = true): Promise<void> | undefined {
+    if (isTenant) this.#clients.asked(tenantId);
     // What takes more than a round, takes a round.
     const cost = Math.min(wanted, this.#round);
     let share = this.#shares.get(tenantId);

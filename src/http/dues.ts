@@ -73,19 +73,19 @@ export class Dues {
   turnOfTenant(request: IncomingMessage): Promise<void> | undefined {
     if (this.#turned.has(request)) return undefined;
     const known = this.#options.authenticator.find(request);
-    return known && this.#enter(request, known.tenantId);
+    return known && this.#enter(request, known.tenantId, true);
   }
 
   /** The turn of a refusal, unless the request had one. Undefined: it may be answered at once; else when the promise resolves. */
   turn(request: IncomingMessage): Promise<void> | undefined {
     if (this.#turned.has(request)) return undefined;
     const known = this.#options.authenticator.find(request);
-    return this.#enter(request, known?.tenantId ?? strangerOf(request.socket.remoteAddress));
+    return this.#enter(request, known?.tenantId ?? strangerOf(request.socket.remoteAddress), known !== undefined);
   }
 
-  #enter(request: IncomingMessage, who: string): Promise<void> | undefined {
+  #enter(request: IncomingMessage, who: string, isTenant: boolean): Promise<void> | undefined {
     this.#turned.add(request);
-    return this.#options.turns.enter(who, REQUEST_COST);
+    return this.#options.turns.enter(who, REQUEST_COST, isTenant);
   }
 }
 

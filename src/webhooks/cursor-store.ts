@@ -16,7 +16,7 @@ export interface DeadLetter {
 /** What an endpoint sends again: all from what is pending, or past `end`, up to `to`, inclusive. */
 export interface Replay extends WindowCheckpoint {
   readonly to: number;
-  /** Of those that are not taken yet only these positions, ascending; absent: all. */
+  /** Only these positions, ascending; absent: all. */
   readonly only?: readonly number[];
 }
 
@@ -26,6 +26,9 @@ export interface EndpointHealth {
   readonly failures: number;
   /** When the first of them was; without any: when an attempt first succeeded after the last failure. */
   readonly since: number;
+  /** Since when attempts have failed without a long time between two of them, and when the latest did; absent where none has. */
+  readonly failingSince?: number;
+  readonly failedAt?: number;
   /** Of the latest failure. */
   readonly reason?: string;
   /** It asked for a pause until then. */

@@ -112,6 +112,9 @@ export class Endpoint<T> implements EndpointIdentity {
   #failures = 0;
   /** When the first failure of the row was, or what ended the row before; of the wall clock. */
   #since: number | undefined;
+  /** Since when attempts have failed again and again, and when the latest did; of the wall clock. */
+  #failingSince: number | undefined;
+  #failedAt: number | undefined;
   #pauseMs: number;
   #pausedUntil = Number.NEGATIVE_INFINITY;
   /** The endpoint itself asked for a pause until then. */
@@ -156,8 +159,11 @@ export class Endpoint<T> implements EndpointIdentity {
     this.#pauseMs = limits.firstPauseMs;
   }
 
-  /** Begins where its checkpoint ends, else at `from`. Resolves when it follows, or has put that off. */
-  async start(from: number): Promise<void> {
+  /**
+   * Begins where its checkpoint ends, else at `from`. `resumed`: what failed before says nothing now, and what waits is due. Resolves when
+   * it follows, or has put that off.
+   */
+  async start(from: number, resumed = false): Promise<void> {
     if (this.#stopped) return;
     try {
       const tenant = await this.context.open(this.tenantId);
@@ -172,6 +178,7 @@ export class Endpoint<T> implements EndpointIdentity {
       this.#hold.set(this.#bytes);
       this.#deadLetters = checkpoint.deadLetters;
       this.#restoreHealth(checkpoint.health);
+      if (resumed) this.#renew();
       this.#started = true;
       this.#tellWaiters();
       this.#save();
@@ -180,7 +187,7 @@ export class Endpoint<T> implements EndpointIdentity {
     } catch (error) {
       if (this.#isStopped()) return;
       this.context.logger.warn({ err: error, endpoint: this.id }, 'deliveries could not begin; trying again');
-      this.#cancelTimer = this.context.timers.after(RESTART_MS, () => void this.start(from));
+      this.#cancelTimer = this.context.timers.after(RESTART_MS, () => void this.start(from, resumed));
     }
   }
 
@@ -305,10 +312,14 @@ export class Endpoint<T> implements EndpointIdentity {
 
   /** The endpoint was changed: what it failed before says nothing now. */
   hurry(): void {
-    this.#recovered();
-    for (const { window } of this.#lanes) window.hurry(true);
+    this.#renew();
     this.#save();
     this.#pump();
+  }
+
+  #renew(): void {
+    this.#recovered();
+    for (const { window } of this.#lanes) window.hurry(true);
   }
 
   /** Its pace or its filter is another. */
@@ -350,7 +361,7 @@ export class Endpoint<T> implements EndpointIdentity {
   get #hasFailedTooLong(): boolean {
     const { limits, wallClock } = this.context;
     const { disableAfterMs: most } = limits;
-    return most > 0 && this.#failing && this.#since !== undefined && wallClock() - this.#since >= most;
+    return most > 0 && this.#failing && this.#failingSince !== undefined && wallClock() - this.#failingSince >= most;
   }
 
   #isStopped(): boolean {
@@ -358,9 +369,13 @@ export class Endpoint<T> implements EndpointIdentity {
   }
 
   #restored(tenant: TenantFeed, checkpoint: WindowCheckpoint, to: number, only?: readonly number[]): Promise<Lane<T>> {
-    const most = longestDelay(this.context.limits.retryDelaysMs);
-    const waitOf = (dueAt: number): number => this.#monotonic(dueAt, Math.max(most, MAX_RETRY_AFTER_MS));
+    const waitOf = (dueAt: number): number => this.#monotonic(dueAt, this.#longestPause);
     return Lane.restored(tenant, checkpoint, to, this.#home, waitOf, only);
+  }
+
+  /** Between two attempts at a message. */
+  get #longestPause(): number {
+    return Math.max(longestDelay(this.context.limits.retryDelaysMs), MAX_RETRY_AFTER_MS);
   }
 
   /** A time of the wall clock by the timers' one. That clock may have been set since: it is never longer than `most` to wait. */
@@ -376,6 +391,8 @@ export class Endpoint<T> implements EndpointIdentity {
     if (health === undefined) return;
     this.#failures = health.failures;
     this.#since = health.since;
+    this.#failingSince = health.failingSince;
+    this.#failedAt = health.failedAt;
     this.#lastFailure = health.reason;
     if (health.pausedUntil === undefined) return;
     this.#askedUntil = this.#monotonic(health.pausedUntil, MAX_RETRY_AFTER_MS);
@@ -465,7 +482,7 @@ export class Endpoint<T> implements EndpointIdentity {
     if (outcome.kind === 'delivered') this.#delivered(lane, position, begunAt);
     else if (outcome.kind === 'failed') {
       this.#failed(lane, message, attempt, outcome);
-      if (this.#hasFailedTooLong) this.context.failedTooLong(this);
+      if (outcome.isOurs !== true && this.#hasFailedTooLong) this.context.failedTooLong(this);
     } else {
       window.released(position);
       this.context.gone(this, outcome.url);
@@ -501,6 +518,8 @@ export class Endpoint<T> implements EndpointIdentity {
   #recovered(): void {
     if (this.#failures > 0) this.#since = this.context.wallClock();
     this.#failures = 0;
+    this.#failingSince = undefined;
+    this.#failedAt = undefined;
     this.#pauseMs = this.context.limits.firstPauseMs;
     this.#pausedUntil = Number.NEGATIVE_INFINITY;
     this.#askedUntil = Number.NEGATIVE_INFINITY;
@@ -511,6 +530,7 @@ export class Endpoint<T> implements EndpointIdentity {
     const now = timers.now();
     if (this.#failures === 0) this.#since = wallClock();
     this.#failures++;
+    if (outcome.isOurs !== true) this.#countDays();
     this.#lastFailure = outcome.reason;
     const asked = outcome.retryAfterMs ?? 0;
     if (asked > 0) {
@@ -542,11 +562,18 @@ export class Endpoint<T> implements EndpointIdentity {
     this.context.buried(this, letter);
   }
 
+  /** Time in which nothing was attempted says nothing of the endpoint: the service was stopped, say, or there was no message. */
+  #countDays(): void {
+    const now = this.context.wallClock();
+    const isBegun = this.#failedAt !== undefined && now - this.#failedAt <= 2 * this.#longestPause;
+    if (!isBegun || this.#failingSince === undefined) this.#failingSince = now;
+    this.#failedAt = now;
+  }
+
   /** How far it is now. */
   checkpoint(): EndpointCheckpoint {
     const replays = this.#replays.map((lane): Replay => {
-      const left = lane.only && [...lane.only].filter((position) => position >= lane.window.end);
-      return { ...this.#windowOf(lane), to: lane.to, ...(left === undefined ? {} : { only: left }) };
+      return { ...this.#windowOf(lane), to: lane.to, ...(lane.only === undefined ? {} : { only: [...lane.only] }) };
     });
     const health = this.#health;
     return {
@@ -562,6 +589,8 @@ export class Endpoint<T> implements EndpointIdentity {
     return {
       failures: this.#failures,
       since: this.#since,
+      ...(this.#failingSince === undefined ? {} : { failingSince: this.#failingSince }),
+      ...(this.#failedAt === undefined ? {} : { failedAt: this.#failedAt }),
       ...(this.#lastFailure === undefined || this.#failures === 0 ? {} : { reason: this.#lastFailure }),
       ...(this.#askedUntil > this.context.timers.now() ? { pausedUntil: this.#onWallClock(this.#askedUntil) } : {}),
     };

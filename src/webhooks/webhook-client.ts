@@ -23,6 +23,8 @@ export type AttemptOutcome =
   | { readonly kind: 'gone'; readonly url: string; readonly status: 410; readonly excerpt: string }
   | {
       readonly kind: 'failed';
+      /** It was never sent: the service is at fault, not the endpoint. */
+      readonly isOurs?: true;
       readonly status: number | undefined;
       readonly reason: string;
       /** How the body of the answer begins, as text; empty where there was none. */

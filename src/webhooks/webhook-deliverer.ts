@@ -316,8 +316,7 @@ export class WebhookDeliverer {
     // It goes on where the one before it ends.
     await this.#stopping.get(endpointId);
     // With the projection itself: all its changes, the build's too. Added later: from there on.
-    await endpoint.start((since ?? 0) + 1);
-    if (resumed) endpoint.hurry();
+    await endpoint.start((since ?? 0) + 1, resumed);
   }
 
   #stop(endpoint: Endpoint<unknown>): void {
@@ -450,7 +449,7 @@ export class WebhookDeliverer {
         'a webhook could not be signed',
       );
       const reason = 'it could not be signed';
-      outcome = { kind: 'failed', status: undefined, reason, excerpt: '', retryAfterMs: undefined };
+      outcome = { kind: 'failed', isOurs: true, status: undefined, reason, excerpt: '', retryAfterMs: undefined };
     }
     return { outcome, at, durationMs: Math.round(this.#context.timers.now() - begun) };
   }

@@ -248,49 +248,95 @@ test('410 disables the endpoint for good, in the catalog', async (t) => {
   assert.equal(deliverer.status('p1'), undefined);
 });
 
-test('an endpoint all of whose attempts fail for days is disabled, and goes on with what is pending when it is resumed', async (t) => {
-  let now = Date.parse('2026-01-01T00:00:00.000Z');
-  const hours = (n: number): number => n * 3_600_000;
-  const w = world(t, { clock: { now: () => now }, limits: { failuresToOpen: 2, disableAfterMs: hours(120) } });
-  let broken = true;
-  const to = await receiver(t, (_, response) => void response.writeHead(broken ? 503 : 200).end());
-  const deliverer = w.deliverer();
+const hours = (n: number): number => n * 3_600_000;
+
+/** An endpoint that is disabled after five days of failures, at a clock that the test sets. */
+async function failing(t: TestContext) {
+  const clock = { at: Date.parse('2026-01-01T00:00:00.000Z') };
+  const limits = { failuresToOpen: 2, disableAfterMs: hours(120), retryDelaysMs: Array<number>(20).fill(hours(20)) };
+  const w = world(t, { clock: { now: () => clock.at }, limits });
+  const answers = { broken: true };
+  const to = await receiver(t, (_, response) => void response.writeHead(answers.broken ? 503 : 200).end());
+  let deliverer = w.deliverer();
   await deliverer.start();
   w.configure(to.url);
+  let sequence = 0;
   const isDisabled = (): boolean => w.catalog.get('endpoint', 'p1')?.value.disabledAt !== undefined;
-  const failed = async (sequence: number): Promise<void> => {
-    w.feed.accept(change(sequence, { key: `k${sequence}` }));
-    const { length } = to.received;
-    await until(() => {
+  const failures = (): number => deliverer.status('p1')?.health?.failures ?? 0;
+  return {
+    w,
+    to,
+    clock,
+    answers,
+    isDisabled,
+    status: () => deliverer.status('p1'),
+    /** One more attempt has failed. */
+    async fails(): Promise<void> {
+      const before = failures();
+      sequence++;
+      w.feed.accept(change(sequence, { key: `k${sequence}` }));
       // Between two attempts at one that fails there is a pause.
-      if (to.received.length === length) w.timers.advance(60_000);
-      return to.received.length > length;
-    }, 'an attempt');
-    await until(() => deliverer.status('p1')?.lastFailure !== undefined || isDisabled(), 'it has failed');
+      await until(() => (w.timers.advance(60_000), failures() > before || isDisabled()), 'an attempt has failed');
+    },
+    async restart(down: number): Promise<void> {
+      await deliverer.close();
+      clock.at += down;
+      deliverer = w.deliverer();
+      await deliverer.start();
+    },
   };
-  await failed(1);
-  now += hours(1);
-  await failed(2);
-  now += hours(118);
-  await failed(3);
+}
+
+test('an endpoint all of whose attempts fail for days is disabled, and goes on with what is pending when it is resumed', async (t) => {
+  const { w, to, clock, answers, isDisabled, status, fails } = await failing(t);
+  await fails();
+  clock.at += hours(1);
+  await fails();
+  for (let step = 0; step < 3; step++) {
+    clock.at += hours(39);
+    await fails();
+  }
   assert.equal(isDisabled(), false, 'for less than five days');
 
   // A delivery between begins the days anew.
-  broken = false;
-  await until(() => (w.timers.advance(60_000), deliverer.status('p1')?.pending === 0), 'all are delivered');
-  broken = true;
-  now += hours(2);
-  await failed(4);
-  await failed(5);
-  assert.equal(isDisabled(), false);
-  now += hours(121);
-  await until(() => (w.timers.advance(60_000), isDisabled()), 'it is disabled');
+  answers.broken = false;
+  await until(() => (w.timers.advance(hours(1)), status()?.pending === 0), 'all are delivered');
+  answers.broken = true;
+  clock.at += hours(2);
+  await fails();
+  await fails();
+  for (let step = 0; step < 3; step++) {
+    assert.equal(isDisabled(), false);
+    clock.at += hours(40);
+    await fails();
+  }
+  await until(isDisabled, 'it is disabled');
   assert.equal(w.catalog.get('endpoint', 'p1')?.value.disabledFor, 'failures');
-  assert.equal(deliverer.status('p1'), undefined);
-  broken = false;
+  assert.equal(status(), undefined);
+  answers.broken = false;
   await w.endpoints.resume('t1', 'p1');
-  await until(() => deliverer.status('p1')?.pending === 0, 'what was pending is delivered');
-  assert.deepEqual(to.sequences().slice(-2).sort(), [4, 5]);
+  await until(() => status()?.pending === 0, 'what was pending is delivered');
+  assert.deepEqual(to.sequences().slice(-5).sort(), [6, 7, 8, 9, 10].sort());
+});
+
+test('days in which nothing was attempted are none in which an endpoint has failed', async (t) => {
+  const { clock, isDisabled, fails, restart } = await failing(t);
+  for (let step = 0; step < 3; step++) {
+    await fails();
+    clock.at += hours(40);
+  }
+  await restart(hours(400));
+  await fails();
+  assert.equal(isDisabled(), false, 'the service was stopped');
+  clock.at += hours(400);
+  await fails();
+  assert.equal(isDisabled(), false, 'there was no message');
+  for (let step = 0; step < 3; step++) {
+    assert.equal(isDisabled(), false);
+    clock.at += hours(40);
+    await fails();
+  }
+  await until(isDisabled, 'five days further on it is disabled');
 });
 
 test('a 410 that the catalog refuses to write down is written later, and nothing is sent meanwhile', async (t) => {

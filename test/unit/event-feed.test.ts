@@ -197,10 +197,10 @@ test('from now on means what comes then; each time that all is there the subscri
   assert.equal(tenant.events.subscribers, 0);
 });
 
-test('events that are more together than a page takes are all pushed, live too', async (t) => {
-  const folded = { position: 0 };
-  const log = new LogFeed({
-    log: {} as Log, // what is asked for lies in memory
+/** A log of which all that is asked for lies in memory. */
+const inMemory = (folded: { readonly position: number }): LogFeed<EventsBody, Input> =>
+  new LogFeed({
+    log: {} as Log,
     ref: { topic: 't', partition: 0 },
     codec: {} as BodyCodec<EventsBody>,
     kind: INPUTS,
@@ -209,11 +209,16 @@ test('events that are more together than a page takes are all pushed, live too',
     voids: [],
     folded,
   });
-  const add = (): void => {
-    const offset = folded.position++;
-    const one = commit(offset, 1);
-    log.push({ kind: 'commit', commit: { ...one, events: one.events.map((event) => ({ ...event, data: LARGE })) } });
-  };
+
+function largeCommit(offset: number): Input {
+  const one = commit(offset, 1);
+  return { kind: 'commit', commit: { ...one, events: one.events.map((event) => ({ ...event, data: LARGE })) } };
+}
+
+test('events that are more together than a page takes are all pushed, live too', async (t) => {
+  const folded = { position: 0 };
+  const log = inMemory(folded);
+  const add = (): void => log.push(largeCommit(folded.position++));
   const tenant = {
     tenantId: 't1',
     events: feedOf(log),
@@ -239,4 +244,25 @@ test('events that are more together than a page takes are all pushed, live too',
     got,
     Array.from({ length: 10 }, (_, place) => positionOfPlace(place)),
   );
+});
+
+test('whoever reads pages that their bytes end has a turn behind each', async (t) => {
+  const folded = { position: 0 };
+  const log = inMemory(folded);
+  while (folded.position < 10) log.push(largeCommit(folded.position++));
+  const hub = hubOf({ tenantId: 't1', events: feedOf(log) } as TenantFeed);
+  t.after(() => hub.close());
+  const got: number[] = [];
+  const before: number[] = [];
+  const nextPage = (): Promise<void> => Promise.resolve(void before.push(got.length));
+  await new Promise<void>((resolve) =>
+    hub
+      .subscribe(
+        { tenantId: 't1', source: ALL_EVENTS, from: 1, nextPage },
+        { push: ({ position }) => got.push(position) > 0, caughtUp: () => resolve(), ended: () => undefined },
+      )
+      .start(),
+  );
+  assert.deepEqual(before, [3, 6, 9]);
+  assert.equal(got.length, 10);
 });
