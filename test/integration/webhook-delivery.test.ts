@@ -271,14 +271,14 @@ async function failing(t: TestContext) {
     isDisabled,
     status: () => deliverer.status('p1'),
     /** One more attempt has failed. */
-    async fails(): Promise<void> {
+    fails: async (): Promise<void> => {
       const before = failures();
       sequence++;
       w.feed.accept(change(sequence, { key: `k${sequence}` }));
       // Between two attempts at one that fails there is a pause.
       await until(() => (w.timers.advance(60_000), failures() > before || isDisabled()), 'an attempt has failed');
     },
-    async restart(down: number): Promise<void> {
+    restart: async (down: number): Promise<void> => {
       await deliverer.close();
       clock.at += down;
       deliverer = w.deliverer();
