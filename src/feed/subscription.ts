@@ -193,9 +193,9 @@ export class FeedSubscription<T> implements Subscription {
         const budget = this.#budget();
         const page = feed.recent(end, budget) ?? (await feed.read(end, budget));
         if (this.#overtaken(pump) || !this.#take(feed, page.items, page.end)) return;
-        // Also where its bytes ended it.
-        const isCut = page.items.length >= budget.items || (page.end > end && page.end < feed.head);
-        if (isCut) await (this.options.nextPage ?? nextTurn)();
+        // A stream is full before many pages that their bytes end; a poll takes them all.
+        if (page.items.length >= budget.items) await (this.options.nextPage ?? nextTurn)();
+        else if (page.end > end && page.end < feed.head) await this.options.nextPage?.();
         if (this.#overtaken(pump)) return;
         // What is there and can't be read yet is told of when it can.
         if (page.end > end || this.#advancedMeanwhile) continue;
