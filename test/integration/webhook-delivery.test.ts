@@ -339,6 +339,30 @@ test('days in which nothing was attempted are none in which an endpoint has fail
   await until(isDisabled, 'five days further on it is disabled');
 });
 
+test('what waited is due when its endpoint is resumed, also where the tenant can not be opened at once', async (t) => {
+  const w = world(t, { limits: { retryDelaysMs: [hours(1)] } });
+  let broken = true;
+  const to = await receiver(t, (_, response) => void response.writeHead(broken ? 503 : 200).end());
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(to.url);
+  w.feed.accept(change(1));
+  await until(() => deliverer.status('p1')?.lastFailure !== undefined, 'it has failed');
+  await w.endpoints.pause('t1', 'p1');
+  await until(() => deliverer.status('p1') === undefined, 'it is stopped');
+  broken = false;
+  const open = t.mock.method(w.tenants, 'open');
+  open.mock.mockImplementationOnce(() => Promise.reject(new Error('away')));
+  await w.endpoints.resume('t1', 'p1');
+  await until(() => open.mock.callCount() === 1, 'it was to begin');
+  let left = 60;
+  await until(() => {
+    // A start that is put off is tried again after seconds, and the message is due by its schedule after an hour.
+    if (left-- > 0) w.timers.advance(1_000);
+    return to.received.length === 2;
+  }, 'what waited is sent');
+});
+
 test('a 410 that the catalog refuses to write down is written later, and nothing is sent meanwhile', async (t) => {
   let isFull = true;
   let refused = 0;
