@@ -37,7 +37,10 @@ const AT_ONCE = 8;
 /** What a unit should take of the event loop, milliseconds. Where it takes longer a round has fewer, down to a share of it. */
 const UNIT_MS = 0.1;
 const LEAST_SHARE = 1 / 8;
-/** Of a round while several tenants ask: a request passes through several rounds, and each is as long as those of others make it. One that is alone has long ones, which cost less. */
+/**
+ * Of a round while several tenants ask: a request passes through several rounds, and each is as long as those of others make it. One that
+ * is alone has long ones, which cost less.
+ */
 const AMONG_OTHERS = 1 / 2;
 /** Of what a unit takes: how much the last round counts. Rounds with few units say little. */
 const SMOOTHING = 0.1;

@@ -201,14 +201,8 @@ export class Endpoint<T> implements EndpointIdentity {
     return this.#started;
   }
 
-  /**
-   * Sends the range again, both ends inclusive, or `only` these positions of it, beside what is live. One that is being sent already is
-   * not begun twice.
-   */
+  /** Sends the range again, both ends inclusive, or `only` these positions of it, beside what is live. That it is not sent already is its caller's to know. */
   replay(from: number, to: number, only?: readonly number[]): void {
-    const isSame = (lane: Lane<T>): boolean =>
-      lane.to === to && lane.window.cursor === from && String([...(lane.only ?? [])]) === String(only ?? []);
-    if (this.#replays.some(isSame)) return;
     const window = new DeliveryWindow<Message>(from, this.#home.capacity);
     const lane = new Lane(window, to, this.#home, only && new Set(only));
     this.#replays = [...this.#replays, lane];
@@ -572,9 +566,11 @@ export class Endpoint<T> implements EndpointIdentity {
 
   /** How far it is now. */
   checkpoint(): EndpointCheckpoint {
-    const replays = this.#replays.map((lane): Replay => {
-      return { ...this.#windowOf(lane), to: lane.to, ...(lane.only === undefined ? {} : { only: [...lane.only] }) };
-    });
+    const replays = this.#replays.map((lane): Replay => ({
+      ...this.#windowOf(lane),
+      to: lane.to,
+      ...(lane.only && { only: [...lane.only] }),
+    }));
     const health = this.#health;
     return {
       ...this.#windowOf(this.#live),

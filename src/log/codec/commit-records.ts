@@ -13,8 +13,8 @@ type Events = CommitValue['events'];
 /** From one commit to the next, too. */
 const EVENT_TYPES = new RecurringText();
 type StoredEvents = AggregateCommit['events'];
-/** Of those whose events are looked at one at a time. */
 const NOTHING = Buffer.alloc(0);
+/** Of the commit one of whose events is looked for. */
 const SPANNED = new AvroBytes(NOTHING);
 
 /** A commit as its record has it. What only some readers look at is decoded when they do: a fold over history asks for little. */
