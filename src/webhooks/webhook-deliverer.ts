@@ -108,7 +108,8 @@ const DEFAULT_LIMITS: WebhookLimits = {
   failuresToOpen: 5,
   firstPauseMs: 5_000,
   lastPauseMs: 60_000,
-  disableAfterMs: 5 * 24 * 3_600_000,
+  // Of the setting.
+  disableAfterMs: 0,
   concurrencyOfAll: 64,
   concurrencyOfTenant: 16,
   slowAfterMs: 250,
