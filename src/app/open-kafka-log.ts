@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { pause } from '../core/pause.js';
 import type { Settings } from '../config/settings.js';
+import { DAY_MS } from '../core/clock.js';
 import type { Logger } from '../core/logger.js';
 import { slotKeyOfSection, slotOf } from '../core/slots.js';
 import { StartupError } from '../core/startup-error.js';
@@ -13,7 +14,6 @@ const SLOTS_TOPIC = 'statefold.slots';
 const CONNECT_MS = 3000;
 const REACHABLE_MS = 60_000;
 const AGAIN_MS = 500;
-const DAY_MS = 24 * 3600 * 1000;
 
 /** The log on the Kafka of the settings, and the group of processes that share it. */
 export function openKafkaLog(

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../core/clock.js';
 import { FeedHub } from '../feed/hub.js';
 import { EndpointOperations } from '../webhooks/endpoint-operations.js';
 import { LogAttemptStore } from '../webhooks/log-attempt-store.js';
@@ -9,8 +10,6 @@ import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedEndpoints } from './open-endpoints.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
-
-const DAY_MS = 24 * 3600 * 1000;
 
 /** Who brings changes to those who follow them, here and at webhook endpoints. */
 export interface OpenedNotifications {

@@ -1,9 +1,10 @@
+import { DAY_MS } from '../core/clock.js';
 import { isoTimestamp } from '../core/event.js';
 import type { SealedSecret } from './catalog.js';
 import { mintWebhookSecret, type Sealer } from './sealing.js';
 
 /** How long a secret goes on signing after it was rotated out. */
-const SECRET_OVERLAP_MS = 24 * 3600 * 1000;
+const SECRET_OVERLAP_MS = DAY_MS;
 /** Rotated-out secrets that sign beside the current one; the signature header stays short however often one rotates. */
 const MAX_RETIRED = 3;
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { DAY_MS } from '../core/clock.js';
 import { StartupError } from '../core/startup-error.js';
 
 /** One row of the table: how the text of the variable is read, and what the reference says about it. */
@@ -528,7 +529,7 @@ const TABLE = {
   ),
   changesRetentionMs: row(
     'CHANGES_RETENTION_MS',
-    String(7 * 24 * 3600 * 1000),
+    String(7 * DAY_MS),
     'ms',
     'How long changes of projections can be polled and resumed from.',
     count(1000),
@@ -541,7 +542,7 @@ const TABLE = {
   ),
   auditRetentionMs: row(
     'AUDIT_RETENTION_MS',
-    String(90 * 24 * 3600 * 1000),
+    String(90 * DAY_MS),
     'ms',
     'How long the audit log keeps what was changed by which key.',
     count(60_000),

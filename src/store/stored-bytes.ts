@@ -1,3 +1,5 @@
+import { DAY_MS } from '../core/clock.js';
+
 /** As it lies in the store, in the checkpoint: so it is of the very records that are folded there. */
 export interface StoredBytesRow {
   readonly commits: number;
@@ -7,7 +9,6 @@ export interface StoredBytesRow {
   readonly changes: readonly (readonly [day: number, bytes: number])[];
 }
 
-const DAY_MS = 86_400_000;
 const dayOf = (timestamp: number): number => Math.floor(timestamp / DAY_MS);
 
 /** What a state takes beside itself and its key, about: the names and numbers of its row. */

@@ -2,6 +2,7 @@ import { AggregatePartition, type PartitionListener, type Places } from '../aggr
 import type { BoundReducer } from '../aggregates/bindings.js';
 import type { CommitsUnderWay } from '../aggregates/events-writer.js';
 import { TenantCode } from '../code-host/tenant-code.js';
+import { DAY_MS } from '../core/clock.js';
 import { EMPTY_FENCE } from '../core/fence.js';
 import { storedAs } from '../core/slots.js';
 import type { TenantChanges } from '../feed/changes.js';
@@ -25,7 +26,6 @@ import type { Tenant } from './tenant.js';
 export type { TenantTaskOptions } from './task-options.js';
 
 const NOWHERE = Promise.resolve(undefined);
-const DAY_MS = 24 * 3_600_000;
 /** Well within the retention, whatever a topic's segments add to it. */
 const choresEveryMs = (retentionMs: number): number => Math.min(DAY_MS, Math.max(1000, retentionMs / 4));
 

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DAY_MS } from '../../core/clock.js';
 import type { Logger } from '../../core/logger.js';
 import type { CompileRequest, CompileResult, SourceText } from '../code-host.js';
 import { type DeterminismChecks, decodeCompiled } from './compile-codec.js';
@@ -17,7 +18,6 @@ export interface KeptCompilationsOptions {
 /** Of what is in a file; a change here makes all of them void. */
 const FORMAT = 1;
 const SUM_BYTES = 32;
-const DAY_MS = 24 * 60 * 60 * 1000;
 /** What nobody asked for in so long is removed. */
 const UNUSED_MS = 30 * DAY_MS;
 

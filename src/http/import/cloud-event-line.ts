@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../core/clock.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { NewEvent } from '../../core/event.js';
 import { JsonError, JsonReader, KnownKeys, scanJson, UNKNOWN_KEY } from '../../core/json-scanner.js';
@@ -51,7 +52,7 @@ const TIME = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d{1,3})?(?:Z|[+-]
 const JSON_TYPE = /^application\/json(?:\s*;\s*charset=utf-8)?$/i;
 const MAX_CORRELATION_ID = 256;
 /** Clocks differ; but whatever is appended later would have to wait for such a time, or bear it too. */
-const AHEAD_MS = 24 * 3_600_000;
+const AHEAD_MS = DAY_MS;
 
 const fault = (attribute: string, message: string): StatefoldError =>
   new StatefoldError('INVALID_REQUEST', `${attribute} ${message}`);

@@ -1,4 +1,5 @@
 import { open, type Database, type RootDatabase } from 'lmdb';
+import { DAY_MS } from '../../core/clock.js';
 import { LOG_RESERVE_BYTES, requireSpace } from '../../core/disk-space.js';
 import { lmdbFailure } from '../../core/lmdb-failure.js';
 import { makeFilesPrivate, makePrivateFolder } from '../../core/private-folder.js';
@@ -66,7 +67,6 @@ const PORTION_BYTES = 256 * 1024;
 const KEY_BYTES = 16;
 /** How often expired and superseded records are dropped. */
 const CLEAN_EVERY_MS = 60_000;
-const DAY_MS = 24 * 3600 * 1000;
 
 /**
  * The log in one lmdb environment. What waits for a partition is written as one batch, one value; batches of all partitions

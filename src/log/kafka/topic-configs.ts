@@ -1,6 +1,6 @@
+import { DAY_MS } from '../../core/clock.js';
 import type { Cleanup } from '../log.js';
 
-const DAY_MS = 24 * 3600 * 1000;
 const NEVER = '9223372036854775807';
 
 export type TopicConfigs = Readonly<Record<string, string>>;

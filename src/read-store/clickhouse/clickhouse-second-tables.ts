@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../core/clock.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Lagging, RebuildPhase, RebuildRecord, SecondTables } from '../second-tables.js';
 import type { ClickHouseConnection } from './connection.js';
@@ -24,7 +25,7 @@ type Marks = ReadonlyMap<string, Mark>;
 const OF_RECORD = 'watermarks' satisfies TableName;
 const SWAP_ORDER: readonly TableName[] = [...TABLES.filter((table) => table !== OF_RECORD), OF_RECORD];
 /** For what goes through all rows of tenants, be they billions: what is broken off is begun again. */
-export const COPY_MS = 24 * 3600 * 1000;
+export const COPY_MS = DAY_MS;
 
 /** The second set as tables beside the live ones, in the same database of one server or of the embedded engine. */
 export class ClickHouseSecondTables implements SecondTables {
