@@ -26,6 +26,8 @@ export class SoakLoad {
   readonly #under = new Set<Promise<void>>();
   /** Answers by status; `lost` where the connection broke. */
   readonly answers = new Map<string, number>();
+  /** What was sent without an answer, and why there was none. */
+  readonly losses: string[] = [];
   /** Milliseconds, of all that were accepted since the last `takeLatencies`. */
   #latencies: number[] = [];
   #turn = 0;
@@ -70,8 +72,10 @@ export class SoakLoad {
   /** Until `stop`. */
   async run(): Promise<void> {
     let [last, due] = [performance.now(), 0];
-    while (!this.#stopping) {
+    for (;;) {
       await new Promise((resolve) => setTimeout(resolve, 10));
+      // Asked behind the pause: whoever stops waits for what is under way by then, and closes the connections.
+      if (this.#stopping) return;
       const now = performance.now();
       due += (this.#options.rate() * (now - last)) / 1000;
       last = now;
@@ -162,6 +166,10 @@ export class SoakLoad {
         body: Object.fromEntries(Object.entries(kept).filter(([, of]) => of !== undefined)),
       };
     });
+    if (outcome.kind === 'lost')
+      this.losses.push(
+        `${events.length} event(s) of ${aggregateId} of ${tenant.tenantId}, ${key ?? 'no key'}, after ${Math.round(performance.now() - started)} ms: ${outcome.why}`,
+      );
     const name = outcome.kind === 'lost' ? 'lost' : String(outcome.status);
     this.answers.set(name, (this.answers.get(name) ?? 0) + 1);
     if (outcome.kind === 'answered' && outcome.status === 201) {

@@ -304,6 +304,7 @@ async function run(): Promise<void> {
     `no answer but 201, 409, and refusals for now: ${unexpected.map(([s, n]) => `${n} x ${s}`).join(', ')}`,
     unexpected.length === 0,
   );
+  for (const loss of load.losses) say(`       lost: ${loss}`);
   let acknowledged = 0;
   for (const tenant of tenants) {
     const name = tenant === first ? stored : tenant.tenantId;

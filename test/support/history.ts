@@ -31,7 +31,7 @@ export interface StateRequest {
 
 /** `lost`: the connection broke before the answer, so nobody knows what became of the request. */
 export type Outcome =
-  | { readonly kind: 'lost' }
+  | { readonly kind: 'lost'; readonly why?: string }
   | { readonly kind: 'answered'; readonly status: number; readonly body: Readonly<Record<string, unknown>> };
 
 export interface Operation {
@@ -54,8 +54,8 @@ export class History {
     let outcome: Outcome;
     try {
       outcome = { kind: 'answered', ...(await send()) };
-    } catch {
-      outcome = { kind: 'lost' };
+    } catch (error) {
+      outcome = { kind: 'lost', why: String(error) };
     }
     this.operations.push({ request, invokedAt, endedAt: performance.now(), outcome });
     return outcome;
