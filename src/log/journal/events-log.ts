@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { firstIndex } from '../../core/first-index.js';
 import { InvariantError } from '../../core/errors.js';
+import { Gathered } from '../../core/gathered.js';
 import { redactionsTopicSpec, redactionsRef } from '../topics.js';
 import type { Log, LogPage, LogRecord, NewRecord, PartitionRef } from '../log.js';
 import { readBelow, recordsAt } from './known-end.js';
@@ -50,7 +51,7 @@ export class EventsLog implements Log {
   #ascending: readonly number[] | undefined;
   #read = 0;
   #ensured: Promise<void> | undefined;
-  #refreshing: { readonly running: Promise<void>; next: Promise<void> | undefined } | undefined;
+  readonly #refreshed = new Gathered(() => this.#refresh());
 
   constructor(log: Log, ref: PartitionRef, partitions: number) {
     this.#log = log;
@@ -131,17 +132,7 @@ export class EventsLog implements Log {
 
   /** Reads the redactions to their end as of the call. Calls gather. */
   refresh(): Promise<void> {
-    if (this.#refreshing === undefined) {
-      const running = this.#refresh().finally(() => (this.#refreshing = undefined));
-      this.#refreshing = { running, next: undefined };
-      return running;
-    }
-    const current = this.#refreshing;
-    current.next ??= current.running.then(
-      () => this.refresh(),
-      () => this.refresh(),
-    );
-    return current.next;
+    return this.#refreshed.asked();
   }
 
   async #refresh(): Promise<void> {

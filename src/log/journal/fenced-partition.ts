@@ -2,6 +2,7 @@ import { backOff } from '../../core/back-off.js';
 import { eventLoop } from '../../core/event-loop.js';
 import { InvariantError, NotOwnerError, StatefoldError } from '../../core/errors.js';
 import type { FenceState, Verdict } from '../../core/fence.js';
+import { Gathered } from '../../core/gathered.js';
 import type { Logger } from '../../core/logger.js';
 import { FOLD_RULES, GIVEN_EPOCH_RULES, type ClaimBody } from '../../core/records.js';
 import { nextTurn, timedSlice } from '../../core/slices.js';
@@ -85,7 +86,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
   #vain = false;
   /** How often a shared partition was taken away before we had written what we wanted. */
   #contended = 0;
-  #catchingUp: { running: Promise<void>; next: Promise<void> | undefined } | undefined;
+  readonly #caughtUp = new Gathered(() => this.#catchUp());
   #idle: (() => void)[] = [];
   /** Refused appends since the last that was taken. */
   readonly #refusals: Retries;
@@ -206,17 +207,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
    * under way share the next one. @throws StatefoldError UNAVAILABLE when the partition stops.
    */
   caughtUp(): Promise<void> {
-    if (this.#catchingUp === undefined) {
-      const running = this.#catchUp().finally(() => (this.#catchingUp = undefined));
-      this.#catchingUp = { running, next: undefined };
-      return running;
-    }
-    const current = this.#catchingUp;
-    current.next ??= current.running.then(
-      () => this.caughtUp(),
-      () => this.caughtUp(),
-    );
-    return current.next;
+    return this.#caughtUp.asked();
   }
 
   /** Waits for the produce in flight and stops. */
