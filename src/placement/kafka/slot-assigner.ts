@@ -153,6 +153,11 @@ interface Choice {
   readonly places: readonly number[];
 }
 
+/** An item, with the bins that are there of those that it would rather be in. */
+interface Wish extends Choice {
+  readonly item: number;
+}
+
 /**
  * Gives each item to a bin, so that the bins (their load and what they get) end within one of each other. What is in a bin
  * already leaves it only when the bin is over its share; what has to go elsewhere goes to its next choice that has room.
@@ -165,51 +170,61 @@ function spread(
   const bins = loads.flatMap((load, bin) => (load === undefined ? [] : [bin]));
   const placed = new Map<number, number>();
   if (bins.length === 0) return placed;
-  const load = (bin: number): number => loads[bin] ?? 0;
 
-  const asked = items
-    .map((item) => ({ item, ...choiceOf(item) }))
-    .map((choice) => ({ ...choice, places: [...new Set(choice.places)].filter((bin) => loads[bin] !== undefined) }));
-  const wanting = new Map(bins.map((bin) => [bin, asked.filter(({ places }) => places[0] === bin)]));
-  const wanted = (bin: number): readonly Choice[] => wanting.get(bin) ?? [];
-
-  const total = items.length + bins.reduce((sum, bin) => sum + load(bin), 0);
-  const floor = Math.floor(total / bins.length);
-  // The bins that get one more: those that would otherwise have to give something up, then those that are wanted.
-  const over = (bin: number): number[] =>
-    [load(bin), load(bin) + wanted(bin).filter(({ stays }) => stays).length, load(bin) + wanted(bin).length].map(
-      (count) => (count > floor ? 0 : 1),
-    );
-  const ranked = bins
-    .map((bin) => ({ bin, rank: over(bin).join('') }))
-    .sort((a, b) => (a.rank === b.rank ? a.bin - b.bin : a.rank < b.rank ? -1 : 1));
-  const room = new Map(
-    ranked.map(({ bin }, place) => [bin, floor + (place < total % bins.length ? 1 : 0) - load(bin)]),
-  );
+  const wishes = items.map((item): Wish => {
+    const { stays, places } = choiceOf(item);
+    return { item, stays, places: [...new Set(places)].filter((bin) => loads[bin] !== undefined) };
+  });
+  const wanting = new Map(bins.map((bin) => [bin, wishes.filter(({ places }) => places[0] === bin)]));
+  const room = roomIn(bins, loads, items.length, wanting);
   const roomOf = (bin: number): number => room.get(bin) ?? 0;
   const put = (item: number, bin: number): void => {
     placed.set(item, bin);
     room.set(bin, roomOf(bin) - 1);
   };
 
-  const spare = new Map(bins.map((bin) => [bin, roomOf(bin) - wanted(bin).length]));
-  for (const bin of bins) {
-    const rank = ({ stays, places }: Choice): number =>
-      (stays ? 0 : 2) + (places.slice(1).some((other) => (spare.get(other) ?? 0) > 0) ? 1 : 0);
-    const order = [...(wanting.get(bin) ?? [])].sort((a, b) => rank(a) - rank(b) || a.item - b.item);
-    for (const { item } of order.slice(0, roomOf(bin))) put(item, bin);
-  }
-  const left = asked.filter(({ item }) => !placed.has(item));
+  // Each bin takes of those whose first choice it is as many as it has room for.
+  const hasSpare = new Set(bins.filter((bin) => roomOf(bin) > (wanting.get(bin)?.length ?? 0)));
+  for (const bin of bins)
+    for (const { item } of inOrder(wanting.get(bin) ?? [], hasSpare).slice(0, roomOf(bin))) put(item, bin);
+
+  // The others go to their next choice with room; those that have none, where there is most of it.
+  const left = wishes.filter(({ item }) => !placed.has(item));
   for (const { item, places } of left) {
     const next = places.find((bin) => roomOf(bin) > 0);
     if (next !== undefined) put(item, next);
   }
-  for (const { item } of left) {
-    if (!placed.has(item))
-      put(
-        item,
-        bins.reduce((best, bin) => (roomOf(bin) > roomOf(best) ? bin : best)),
-      );
-  }
+  const roomiest = (): number => bins.reduce((best, bin) => (roomOf(bin) > roomOf(best) ? bin : best));
+  for (const { item } of left) if (!placed.has(item)) put(item, roomiest());
   return placed;
+}
+
+/** What each bin may get: all the same, and one more those that would otherwise have to give something up, then those that are wanted. */
+function roomIn(
+  bins: readonly number[],
+  loads: readonly (number | undefined)[],
+  items: number,
+  wanting: ReadonlyMap<number, readonly Wish[]>,
+): Map<number, number> {
+  const load = (bin: number): number => loads[bin] ?? 0;
+  const total = items + bins.reduce((sum, bin) => sum + load(bin), 0);
+  const floor = Math.floor(total / bins.length);
+  const fits = (count: number): number => (count > floor ? 0 : 1);
+  const rankOf = (bin: number): string => {
+    const wanted = wanting.get(bin) ?? [];
+    const staying = wanted.filter(({ stays }) => stays).length;
+    return [load(bin), load(bin) + staying, load(bin) + wanted.length].map(fits).join('');
+  };
+  const ranked = bins
+    .map((bin) => ({ bin, rank: rankOf(bin) }))
+    .sort((a, b) => (a.rank === b.rank ? a.bin - b.bin : a.rank < b.rank ? -1 : 1));
+  const more = total % bins.length;
+  return new Map(ranked.map(({ bin }, place) => [bin, floor + (place < more ? 1 : 0) - load(bin)]));
+}
+
+/** First those that are there already, and of these and the others each time those first that would find no room in another choice. */
+function inOrder(wishes: readonly Wish[], hasSpare: ReadonlySet<number>): readonly Wish[] {
+  const rank = ({ stays, places }: Wish): number =>
+    (stays ? 0 : 2) + (places.slice(1).some((other) => hasSpare.has(other)) ? 1 : 0);
+  return [...wishes].sort((a, b) => rank(a) - rank(b) || a.item - b.item);
 }
