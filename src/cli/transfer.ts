@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { exactText, parseExactly } from '../core/exact-json.js';
 import { cutTorn, fileStream, goesOnBehind, lastPosition, positionOf } from './export-file.js';
@@ -92,7 +92,7 @@ async function exportTo(
         isAway = true;
       }
       // The stream has ended, or broke: it goes on behind what is written.
-      await pause(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
+      await delay(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
     }
     await copyLines(server, written, output, { follow: false });
     await output.close();

@@ -49,7 +49,7 @@ export class Admission {
     this.authenticator = new Authenticator(catalog, undefined, tickets);
     this.quotaOf = quotaOf;
     this.connections = new ConcurrencyQuota((tenantId) => quotaOf(tenantId, 'connections'), undefined, 'connections');
-    this.memory = { ...memory, waits: (tenantId) => this.connections.take(tenantId), turns: this.turns };
+    this.memory = { ...memory, whileWaiting: (tenantId) => this.connections.take(tenantId), turns: this.turns };
     const now = (): number => performance.now();
     const { rateLimitPerSecond, rateLimitBurst } = limits;
     this.requests = new Pace({

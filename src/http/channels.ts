@@ -38,7 +38,7 @@ export interface ChannelsOptions {
  */
 export class Channels {
   readonly polling: Polling;
-  readonly waits: PositionWaits;
+  readonly positionWaits: PositionWaits;
   readonly events: EventStreams;
   readonly sockets: StreamServer;
   /** The description of the channels, in AsyncAPI. */
@@ -55,7 +55,7 @@ export class Channels {
       refusals: new Refusals(shared.logger, admission.dues),
     };
     this.polling = new Polling(options);
-    this.waits = new PositionWaits(options);
+    this.positionWaits = new PositionWaits(options);
     this.events = new EventStreams(options);
     this.sockets = new StreamServer({ ...options, ...(onConnections && { onConnections }) });
     this.#drainMs = drainMs;
@@ -64,7 +64,7 @@ export class Channels {
   /** Ends what waits or streams; clients go on elsewhere from their cursors. */
   async close(): Promise<void> {
     this.polling.close();
-    this.waits.close();
+    this.positionWaits.close();
     this.events.close();
     await this.sockets.close(this.#drainMs);
   }

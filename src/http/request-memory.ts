@@ -15,7 +15,7 @@ export interface MemoryTimes {
 export interface MemoryOfRequests extends MemoryTimes {
   readonly budget: MemoryBudget;
   /** A request of the tenant is to wait for memory, until what this gives is called. @throws StatefoldError RATE_LIMITED where too many do */
-  readonly waits?: (tenantId: string) => () => void;
+  readonly whileWaiting?: (tenantId: string) => () => void;
   /** When the tenant's bodies are worked off; as they come without it. */
   readonly turns?: Turns;
 }
@@ -39,16 +39,16 @@ export const memoryOf = (request: IncomingMessage): RequestMemory | undefined =>
 export class RequestMemory {
   readonly #tenant: TenantBudget;
   readonly #times: MemoryTimes;
-  readonly #waits: (() => () => void) | undefined;
+  readonly #whileWaiting: (() => () => void) | undefined;
   readonly #enter: ((cost: number) => Promise<void> | undefined) | undefined;
   #answer: Hold | undefined;
 
   private constructor(tenantId: string, memory: MemoryOfRequests) {
-    const { budget, waits, turns } = memory;
+    const { budget, whileWaiting, turns } = memory;
     this.#enter = turns && ((cost) => turns.enter(tenantId, cost));
     this.#tenant = budget.tenant(tenantId);
     this.#times = memory;
-    this.#waits = waits && (() => waits(tenantId));
+    this.#whileWaiting = whileWaiting && (() => whileWaiting(tenantId));
   }
 
   /** The request is the tenant's, from now on. */
@@ -71,7 +71,7 @@ export class RequestMemory {
 
   /** Resolves when a page may be built. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */
   async pageOf(response: ServerResponse): Promise<void> {
-    const hold = await this.#tenant.acquire('answers', PAGE_BYTES, this.#times.waitMs, this.#waits);
+    const hold = await this.#tenant.acquire('answers', PAGE_BYTES, this.#times.waitMs, this.#whileWaiting);
     this.#answer = hold;
     giveBack(hold, response);
   }
@@ -84,7 +84,7 @@ export class RequestMemory {
 
   /** Resolves when an upload may be read. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */
   async uploadOf(response: ServerResponse, bytes: number): Promise<Hold> {
-    const hold = await this.#tenant.acquire('uploads', bytes, this.#times.waitMs, this.#waits);
+    const hold = await this.#tenant.acquire('uploads', bytes, this.#times.waitMs, this.#whileWaiting);
     giveBack(hold, response);
     return hold;
   }

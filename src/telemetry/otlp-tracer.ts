@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   ROOT_CONTEXT,
   SpanKind,
@@ -154,7 +154,7 @@ export function otlpTracer({ version, instance, logger }: OtlpOptions): Tracer {
     close: async () => {
       const sent = provider.shutdown().catch((err: unknown) => logger.warn({ err }, 'the last traces were not sent'));
       const late = new AbortController();
-      await Promise.race([sent, pause(CLOSING_MS, undefined, { signal: late.signal, ref: false })]).catch(
+      await Promise.race([sent, delay(CLOSING_MS, undefined, { signal: late.signal, ref: false })]).catch(
         () => undefined,
       );
       late.abort();

@@ -394,7 +394,7 @@ class BulkStream implements LaneHost {
       } catch (error) {
         // One that may send nothing is told so, line by line.
         const { retryAfterSeconds = 1, details } = knownError(error);
-        if (details?.['limit'] === 0 || !(await this.#pause(retryAfterSeconds * 1000))) {
+        if (details?.['limit'] === 0 || !(await this.#waitFor(retryAfterSeconds * 1000))) {
           this.refuse(slot, error);
           return false;
         }
@@ -411,7 +411,7 @@ class BulkStream implements LaneHost {
   }
 
   /** False: the stream ends meanwhile. */
-  async #pause(milliseconds: number): Promise<boolean> {
+  async #waitFor(milliseconds: number): Promise<boolean> {
     await this.#flush();
     const until = performance.now() + milliseconds;
     while (performance.now() < until && !this.#stopping && !this.#response.destroyed)

@@ -192,14 +192,14 @@ export class Gateway {
 
   /** Room for the body of a request until it is answered: it is kept whole, to be sent again. @throws StatefoldError as `forward` */
   async #holdBody(request: IncomingMessage, { slotKey, bodyLimit, body, upload }: ForwardedRequest): Promise<Hold> {
-    const { budget, waitMs, waits } = this.#options.memory ?? UNBOUNDED_REQUESTS;
+    const { budget, waitMs, whileWaiting } = this.#options.memory ?? UNBOUNDED_REQUESTS;
     const tenantId = tenantOfKey(slotKey);
     const tenant = budget.tenant(tenantId);
     const declared = declaredLength(request);
     if (body === undefined && bodyLimit !== undefined && declared > bodyLimit) throw tooLarge(bodyLimit);
     if (upload && body === undefined) {
       const bytes = Number.isNaN(declared) ? (bodyLimit ?? 0) : declared;
-      return tenant.acquire('uploads', bytes, waitMs, waits && (() => waits(tenantId)));
+      return tenant.acquire('uploads', bytes, waitMs, whileWaiting && (() => whileWaiting(tenantId)));
     }
     const hold = tenant.hold('appends');
     // Without a limit it was taken by whoever read it, and may have been done.

@@ -36,7 +36,7 @@ interface Guarded {
 }
 
 /** A request of a route. */
-interface Asked {
+interface GuardedRequest {
   readonly route: Guarded;
   readonly call: Call;
   readonly parameters: Readonly<Record<string, string>>;
@@ -93,7 +93,7 @@ export class Guard {
   }
 
   /** Undefined: the request may be served here at once. True: it is answered. */
-  #admitted(asked: Asked): Promise<boolean> | undefined {
+  #admitted(asked: GuardedRequest): Promise<boolean> | undefined {
     const { route, call } = asked;
     // It answers while the log is away, too.
     if (route.probe) return undefined;
@@ -108,7 +108,7 @@ export class Guard {
       : this.#admit(asked);
   }
 
-  async #admit(asked: Asked): Promise<boolean> {
+  async #admit(asked: GuardedRequest): Promise<boolean> {
     const { authenticator, catalog } = this.#options;
     const { route, call } = asked;
     let tenantId: string;
@@ -125,7 +125,7 @@ export class Guard {
     return false;
   }
 
-  async #admitAdmin(asked: Asked): Promise<boolean> {
+  async #admitAdmin(asked: GuardedRequest): Promise<boolean> {
     const { requireAdmin, catalog } = this.#options;
     const { route, call, parameters } = asked;
     try {
@@ -140,12 +140,12 @@ export class Guard {
     return false;
   }
 
-  #isHere(asked: Asked, tenantId: string): boolean {
+  #isHere(asked: GuardedRequest, tenantId: string): boolean {
     return this.#options.gateway.serves(this.#slotOf(asked, tenantId), serverOf(asked.route, asked.call.request));
   }
 
   /** Who owns it serves the request: of the tenant, or of the partition of one aggregate. */
-  #slotOf({ route: { servedBy }, parameters }: Asked, tenantId: string): string {
+  #slotOf({ route: { servedBy }, parameters }: GuardedRequest, tenantId: string): string {
     if (typeof servedBy !== 'object' || !('aggregate' in servedBy)) return tenantId;
     const partitions = this.#options.tenants.partitionsOf(tenantId);
     if (partitions === 1) return tenantId;
@@ -153,7 +153,7 @@ export class Guard {
   }
 
   /** True when it is answered. */
-  async #forward(asked: Asked, tenantId: string): Promise<boolean> {
+  async #forward(asked: GuardedRequest, tenantId: string): Promise<boolean> {
     const { gateway, settings } = this.#options;
     const { route, call } = asked;
     const forwarded: ForwardedRequest = {
@@ -181,7 +181,7 @@ export class Guard {
 
   /** What becomes of a read that was refused here. */
   async #afterRefusal(
-    asked: Asked,
+    asked: GuardedRequest,
     thrown: StatefoldError,
     before: number,
   ): Promise<'answered' | 'told' | 'look again'> {

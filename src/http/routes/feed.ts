@@ -167,13 +167,13 @@ const readFeed = route({
       if (limit !== undefined) throw mistaken(`limit is for pages: ${lines} has all there is`);
       if (waitSeconds !== undefined && waitFor === undefined)
         throw mistaken(`waitSeconds is for pages, and for waitFor: with ${lines}, follow=true goes on with what comes`);
-      await channels.waits.event(call, { waitFor, waitSeconds });
+      await channels.positionWaits.event(call, { waitFor, waitSeconds });
       return lines === NDJSON
         ? channels.events.lines(call, { followed, after }, follow)
         : channels.events.cloudEvents(call, { followed: cloudEvents(call.tenantId, followed), after }, follow);
     }
     if (follow) throw mistaken(`follow=true needs the header Accept: ${NDJSON}, or ${CLOUD_EVENTS}`);
-    await channels.waits.event(call, { waitFor, waitSeconds });
+    await channels.positionWaits.event(call, { waitFor, waitSeconds });
     const longPollSeconds = waitFor === undefined ? (waitSeconds ?? 0) : 0;
     return channels.polling.answer(call, { followed, after, limit: limit ?? USUAL_EVENTS }, longPollSeconds);
   },

@@ -151,7 +151,7 @@ const pollNotifications = route({
     const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
     if (waitFor !== undefined) {
       const { projections } = await tenants.open(call.tenantId);
-      await channels.waits.projection(call, projections, projectionId, { waitFor, waitSeconds });
+      await channels.positionWaits.projection(call, projections, projectionId, { waitFor, waitSeconds });
     }
     const longPollSeconds = waitFor === undefined ? (waitSeconds ?? 0) : 0;
     await channels.polling.answer(

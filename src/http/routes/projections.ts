@@ -301,7 +301,7 @@ const listStates = route({
     const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
     const { prefix = '', waitFor, waitSeconds, ...asked } = call.query();
     const { projections } = await tenants.open(call.tenantId);
-    await channels.waits.projection(call, projections, projectionId, { waitFor, waitSeconds });
+    await channels.positionWaits.projection(call, projections, projectionId, { waitFor, waitSeconds });
     await memoryOf(call.request)?.pageOf(call.response);
     const { states, nextCursor } = await projections.states({ projectionId, prefix, ...asked });
     call.answer(
@@ -327,7 +327,7 @@ const getStates = route({
     const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
     const key = requireName(call.parameter('key'), 'key', MAX_STATE_KEY);
     const { projections } = await tenants.open(call.tenantId);
-    await channels.waits.projection(call, projections, projectionId, call.query());
+    await channels.positionWaits.projection(call, projections, projectionId, call.query());
     const states = await projections.statesOf(projectionId, key);
     if (states.length === 0)
       throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);

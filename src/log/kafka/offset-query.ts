@@ -4,7 +4,7 @@ import { listOffsetsCall, type OffsetKind } from '../../kafka/calls.js';
 import type { Cluster } from '../../kafka/cluster.js';
 import { KafkaCodeError } from '../../kafka/kafka-error.js';
 
-interface Asked extends PartitionRef {
+interface OffsetQuestion extends PartitionRef {
   readonly resolve: (offset: number) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -17,7 +17,7 @@ const PARTITIONS_PER_REQUEST = 2000;
 export class OffsetQuery {
   readonly #cluster: Cluster;
   readonly #timeoutMs: number;
-  readonly #queues = new Map<string, { waiting: Asked[]; underWay: number; scheduled: boolean }>();
+  readonly #queues = new Map<string, { waiting: OffsetQuestion[]; underWay: number; scheduled: boolean }>();
 
   constructor(cluster: Cluster, timeoutMs: number) {
     this.#cluster = cluster;
@@ -34,7 +34,7 @@ export class OffsetQuery {
     );
   }
 
-  #ask(leader: Broker, kind: OffsetKind, asked: Asked): void {
+  #ask(leader: Broker, kind: OffsetKind, asked: OffsetQuestion): void {
     const name = `${kind} ${leader.address}`;
     let queue = this.#queues.get(name);
     if (queue === undefined) this.#queues.set(name, (queue = { waiting: [], underWay: 0, scheduled: false }));
@@ -42,7 +42,11 @@ export class OffsetQuery {
     this.#schedule(leader, kind, queue);
   }
 
-  #schedule(leader: Broker, kind: OffsetKind, queue: { waiting: Asked[]; underWay: number; scheduled: boolean }): void {
+  #schedule(
+    leader: Broker,
+    kind: OffsetKind,
+    queue: { waiting: OffsetQuestion[]; underWay: number; scheduled: boolean },
+  ): void {
     if (queue.scheduled || queue.underWay === UNDER_WAY || queue.waiting.length === 0) return;
     queue.scheduled = true;
     // After the work of this turn: so that what was asked in one turn goes in one request.
@@ -57,7 +61,7 @@ export class OffsetQuery {
     });
   }
 
-  async #send(leader: Broker, kind: OffsetKind, asked: readonly Asked[]): Promise<void> {
+  async #send(leader: Broker, kind: OffsetKind, asked: readonly OffsetQuestion[]): Promise<void> {
     try {
       const partitions = new Map(asked.map((one) => [`${one.topic}/${one.partition}`, one]));
       const answers = await leader.send('query', listOffsetsCall([...partitions.values()], kind), this.#timeoutMs);
