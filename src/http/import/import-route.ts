@@ -176,8 +176,8 @@ class Import {
       throw error;
     }
     await foundEmpty(catalog, tenantId, importId);
-    this.#seen = this.#options.seenIds();
     try {
+      this.#seen = this.#options.seenIds();
       await this.#read();
       await endImport(catalog, tenantId, importId);
       return { events: this.#events, position: this.#position };
@@ -191,7 +191,7 @@ class Import {
       );
       throw error;
     } finally {
-      await this.#seen.close();
+      await this.#seen?.close();
     }
   }
 
