@@ -51,6 +51,7 @@ class CompiledSchemas {
 }
 
 interface TenantSchemas {
+  readonly tenantId: string;
   readonly types: Map<string, EventTypeEntity>;
   readonly compiled: CompiledSchemas;
   readonly queue: CheckQueue;
@@ -81,7 +82,12 @@ export class EventSchemas {
     if (tenant === undefined)
       this.#tenants.set(
         entity.tenantId,
-        (tenant = { types: new Map(), compiled: new CompiledSchemas(this.#shared), queue: new CheckQueue() }),
+        (tenant = {
+          tenantId: entity.tenantId,
+          types: new Map(),
+          compiled: new CompiledSchemas(this.#shared),
+          queue: new CheckQueue(),
+        }),
       );
     const before = tenant.types.get(entity.eventType);
     if (before !== undefined) tenant.compiled.delete(before);
@@ -123,7 +129,7 @@ export class EventSchemas {
     };
   }
 
-  *#checks({ types, compiled }: TenantSchemas, appends: readonly EventsToCheck[]): Checks {
+  *#checks({ tenantId, types, compiled }: TenantSchemas, appends: readonly EventsToCheck[]): Checks {
     for (const { events, eventsAt } of appends)
       for (const [i, { eventType, data }] of events.entries()) {
         const entity = types.get(eventType);
@@ -133,7 +139,7 @@ export class EventSchemas {
           const check: DataCheck =
             data.length < LARGE_EVENT
               ? yield* checkedHere(compiled, entity, data, at)
-              : yield* settled(this.#large.check(entity.schema, data, at));
+              : yield* settled(this.#large.check(tenantId, entity.schema, data, at));
           // The first event that doesn't fit is told, with all of its places.
           if (check.kind === 'unfit') return violation(entity, check.violations);
           if (check.kind === 'too_costly') return refused(entity, at, TOO_COSTLY_MESSAGE);

@@ -4,11 +4,12 @@ import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { TenantTurns } from '../inspection/tenant-turns.js';
 import type { Inspectable } from '../tenancy/inspection.js';
+import type { DataCheck } from './data-check.js';
 import { eventTypeId } from './event-schemas.js';
 import { inSlices, type Sliced } from '../core/slices.js';
 import { JsonSchema, MAX_SCHEMA_BYTES, type IgnoredKeyword } from './json-schema.js';
 import type { LargeChecks } from './large-events.js';
-import { checkStoredEvents, type ReadSchema, type StoredEventsChecked } from './stored-events.js';
+import { AT, checkStoredEvents, type ReadSchema, type StoredEventsChecked } from './stored-events.js';
 
 /** Of one tenant; `docs/reference/limits.md` tells them. */
 const MAX_EVENT_SCHEMAS = 500;
@@ -138,7 +139,8 @@ export class EventTypeService implements EventTypes {
     const until = performance.now() + deadlineMs;
     const partitions = await (await tenants.inspection(tenantId)).aggregates();
     await Promise.all(partitions.map((partition) => partition.caughtUpAsOwner()));
-    const stored = await checkStoredEvents(partitions, eventType, schema, large, () => performance.now() > until);
+    const checkLarge = (data: Buffer): Promise<DataCheck> => large.check(tenantId, schema.text, data, AT);
+    const stored = await checkStoredEvents(partitions, eventType, schema, checkLarge, () => performance.now() > until);
     return { ...stored, ignored: schema.compiled.ignored };
   }
 }

@@ -1,5 +1,6 @@
 import { Worker, type ResourceLimits } from 'node:worker_threads';
 import { StatefoldError } from '../core/errors.js';
+import { TenantTurns } from '../inspection/tenant-turns.js';
 import { TOO_COSTLY, type DataCheck } from './data-check.js';
 import type { CheckAnswer, CheckQuestion } from './check-worker.js';
 
@@ -12,27 +13,32 @@ export const LARGE_EVENT = 64 * 1024;
 /** Checks data that is too large for the event loop. */
 export interface LargeChecks {
   /**
-   * The data, JSON, held against a schema that is JSON too; violations lie at JSON pointers below `at`. Done in the order of the calls.
-   * @throws StatefoldError INVALID_REQUEST where the schema is none; UNAVAILABLE where the service ends
+   * The data, JSON, held against a schema that is JSON too; violations lie at JSON pointers below `at`. Those of a tenant are done in the
+   * order of the calls, and tenants take turns.
+   * @throws StatefoldError INVALID_REQUEST where the schema is none; RATE_LIMITED where its turn does not come in time; UNAVAILABLE where the
+   * check takes too long, or the service ends
    */
-  check(schema: string, data: Buffer, at: string): Promise<DataCheck>;
+  check(tenantId: string, schema: string, data: Buffer, at: string): Promise<DataCheck>;
 }
 
 /** Of the thread. The data of one event, parsed, takes a quarter of it. */
 const HEAP: ResourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 32 };
 
-interface Waiting {
-  readonly schema: string;
-  readonly data: Buffer;
-  readonly at: string;
+/** How long a check waits for those of other tenants, milliseconds. */
+const TURN_MS = 10_000;
+/** How long one may take, milliseconds: steps and bytes bound it to less than a second for each MiB, on a processor of its own. */
+const deadlineMs = (bytes: number): number => 10_000 + (10_000 * bytes) / (1024 * 1024);
+
+interface Asked {
   resolve(check: DataCheck): void;
   reject(error: unknown): void;
 }
 
-/** One thread for all tenants, which begins with the first large event; a tenant asks for its next check when it has the last one. */
+/** One thread for all tenants, which begins with the first large event. Of the tenants that wait the one that was served the longest ago is next. */
 export class CheckThread implements LargeChecks {
-  readonly #waiting: Waiting[] = [];
-  #asked: Waiting | undefined;
+  readonly #turns = new TenantTurns(1, 'a check of a large event');
+  #asked: Asked | undefined;
+  #isLate = false;
   #worker: Worker | undefined;
   #closed = false;
   readonly #heap: ResourceLimits;
@@ -42,11 +48,8 @@ export class CheckThread implements LargeChecks {
     this.#heap = heap;
   }
 
-  check(schema: string, data: Buffer, at: string): Promise<DataCheck> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ schema, data, at, resolve, reject });
-      if (this.#asked === undefined) this.#next();
-    });
+  check(tenantId: string, schema: string, data: Buffer, at: string): Promise<DataCheck> {
+    return this.#turns.take(tenantId, TURN_MS, () => this.#check(schema, data, at));
   }
 
   async close(): Promise<void> {
@@ -54,41 +57,57 @@ export class CheckThread implements LargeChecks {
     await this.#worker?.terminate();
   }
 
-  #next(): void {
-    if (this.#closed) for (const one of this.#waiting.splice(0)) one.reject(ending());
-    const next = this.#waiting.shift();
-    this.#asked = next;
-    if (next === undefined) {
-      this.#worker?.unref();
-      return;
-    }
+  async #check(schema: string, given: Buffer, at: string): Promise<DataCheck> {
+    if (this.#closed) throw ending();
     const worker = (this.#worker ??= this.#start());
     worker.ref();
+    this.#isLate = false;
+    // A thread that is at something can be stopped from outside alone.
+    const deadline = setTimeout(() => {
+      this.#isLate = true;
+      void worker.terminate();
+    }, deadlineMs(given.length));
     // Its own bytes alone: a slice would bring along what it is a slice of.
-    const data = new Uint8Array(next.data);
-    const question: CheckQuestion = { schema: next.schema, data, at: next.at };
-    worker.postMessage(question, [data.buffer]);
+    const data = new Uint8Array(given);
+    try {
+      return await new Promise<DataCheck>((resolve, reject) => {
+        this.#asked = { resolve, reject };
+        const question: CheckQuestion = { schema, data, at };
+        worker.postMessage(question, [data.buffer]);
+      });
+    } finally {
+      clearTimeout(deadline);
+      this.#asked = undefined;
+      worker.unref();
+    }
   }
 
   #start(): Worker {
     const worker = new Worker(new URL('./check-worker.js', import.meta.url), { resourceLimits: this.#heap });
     let failure: NodeJS.ErrnoException | undefined;
     worker.on('message', (answer: CheckAnswer) => {
+      if (this.#isLate) return; // the thread is ending
       const asked = this.#asked;
       if (answer.kind === 'unusable') asked?.reject(new StatefoldError('INVALID_REQUEST', answer.message));
       else asked?.resolve(answer);
-      this.#next();
     });
     worker.on('error', (error) => (failure = error as NodeJS.ErrnoException));
     worker.on('exit', () => {
       this.#worker = undefined;
       const asked = this.#asked;
       if (failure?.code === 'ERR_WORKER_OUT_OF_MEMORY') asked?.resolve(TOO_COSTLY);
-      else asked?.reject(this.#closed ? ending() : (failure ?? new Error('the thread of checks ended')));
-      this.#next();
+      else if (this.#closed) asked?.reject(ending());
+      else asked?.reject(this.#isLate ? tooLate() : (failure ?? new Error('the thread of checks ended')));
     });
     return worker;
   }
 }
+
+const tooLate = (): StatefoldError =>
+  new StatefoldError(
+    'UNAVAILABLE',
+    'the check of a large event took longer than it may, and was ended: send the request again later, with less data or a simpler schema of its type',
+    { retryAfterSeconds: 5 },
+  );
 
 const ending = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'the service is ending');

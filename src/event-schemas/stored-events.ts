@@ -1,11 +1,11 @@
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
-import type { FieldError } from '../core/errors.js';
+import { StatefoldError, type FieldError } from '../core/errors.js';
 import { eventsOf, isoTimestamp, type StoredEvent } from '../core/event.js';
 import { nextTurn, overSlices } from '../core/slices.js';
 import { checkData, type DataCheck } from './data-check.js';
 import { TOO_COSTLY_MESSAGE } from './event-schemas.js';
 import type { JsonSchema } from './json-schema.js';
-import { LARGE_EVENT, type LargeChecks } from './large-events.js';
+import { LARGE_EVENT } from './large-events.js';
 import { Run, stepsFor } from './run.js';
 
 /** A schema, and its text, JSON. */
@@ -38,15 +38,22 @@ export interface StoredEventsChecked {
 
 const EXAMPLES = 10;
 /** Where an append of one event has its data. */
-const AT = '/data';
+export const AT = '/data';
 const PAGE = { items: 500, bytes: 1024 * 1024 };
 
-/** Checks all stored events of the type, in slices that let others have their turn, until `late` says that its time is over. */
+/** A check of a large event that was put off, or ended: what was found before is told. */
+const isPutOff = (error: unknown): boolean =>
+  error instanceof StatefoldError && (error.code === 'RATE_LIMITED' || error.code === 'UNAVAILABLE');
+
+/**
+ * Checks all stored events of the type, in slices that let others have their turn, until `late` says that its time is over; `checkLarge`
+ * those that are too large for the event loop.
+ */
 export async function checkStoredEvents(
   partitions: readonly AggregateSource[],
   eventType: string,
   schema: ReadSchema,
-  large: LargeChecks,
+  checkLarge: (data: Buffer) => Promise<DataCheck>,
   late: () => boolean,
 ): Promise<StoredEventsChecked> {
   let checked = 0;
@@ -67,6 +74,11 @@ export async function checkStoredEvents(
         errors,
       });
   };
+  const cut = (why: string): StoredEventsChecked => ({
+    ...{ checked, unfit, examples },
+    complete: false,
+    cut: `${why} after ${read} records of the log, ${checked} events of the type among them`,
+  });
   for (const { inputs, eventTypes } of partitions.map((source) => ({
     inputs: source.inputs,
     eventTypes: source.eventTypes(),
@@ -75,22 +87,22 @@ export async function checkStoredEvents(
     // As of now: what comes later is checked as it is appended. Of a type that is not counted there may be any number.
     const there = eventTypes.of(eventType)?.events ?? (eventTypes.others > 0 ? Infinity : 0);
     for (let at = 0, left = there; left > 0 && at < end;) {
-      if (late())
-        return {
-          ...{ checked, unfit, examples },
-          complete: false,
-          cut: `the time for it was over after ${read} records of the log, ${checked} events of the type among them`,
-        };
+      if (late()) return cut('the time for it was over');
       const page = await inputs.read(at, PAGE);
       if (page.end <= at) break;
       at = page.end;
-      read += page.items.length;
       const events = page.items.flatMap((input) =>
         input.kind === 'commit' ? [...eventsOf(input.commit)].filter((event) => event.eventType === eventType) : [],
       );
       const ofLarge = new Map<StoredEvent, DataCheck>();
-      for (const event of events)
-        if (event.data.length >= LARGE_EVENT) ofLarge.set(event, await large.check(schema.text, event.data, AT));
+      try {
+        for (const event of events)
+          if (event.data.length >= LARGE_EVENT) ofLarge.set(event, await checkLarge(event.data));
+      } catch (error) {
+        if (isPutOff(error)) return cut('a large event could not be checked in time');
+        throw error;
+      }
+      read += page.items.length;
       await overSlices('pages', events, (event) =>
         note(
           event,

@@ -18,8 +18,8 @@ export interface AssistantRequest {
   readonly scopes: readonly Scope[];
 }
 
-/** Sources of an upload, as JSON. */
-const MOST_BYTES = 4 * 1024 * 1024;
+/** Sources of an upload, as JSON. It is parsed in one go: no longer than any other body of JSON holds the event loop. */
+const MOST_BYTES = 1024 * 1024;
 /** Of a tenant at one time: each may hold an answer as large as they get. */
 const UNDER_WAY = 8;
 /** The longest that a tool takes, and the reading of its answer. Whoever is slower is cut. */

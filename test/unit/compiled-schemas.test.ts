@@ -80,24 +80,57 @@ test('large events are checked by a thread of their own, and what comes behind t
 test('large checks that wait when the service ends are refused, and say so', async () => {
   const thread = new CheckThread();
   const data = Buffer.from(JSON.stringify({ list: Array(100_000).fill(0) }));
-  const asked = Array.from({ length: 3 }, () => thread.check('{}', data, '/data'));
+  const asked = Array.from({ length: 3 }, () => thread.check('t', '{}', data, '/data'));
   const refused = Promise.allSettled(asked);
   await thread.close();
   const outcomes = await refused;
   // The first may have been done.
   for (const outcome of outcomes.slice(1))
     assert.match(outcome.status === 'rejected' ? String(outcome.reason) : 'done', /the service is ending/);
-  await assert.rejects(thread.check('{}', data, '/data'), /the service is ending/);
+  await assert.rejects(thread.check('t', '{}', data, '/data'), /the service is ending/);
 });
 
 test('a schema that a thread of checks can not use is told as such, and the thread goes on', async (t) => {
   const thread = new CheckThread();
   t.after(() => thread.close());
-  await assert.rejects(thread.check('{"type":"nothing"}', Buffer.from('{}'), '/data'), /is not one that can be used/);
-  assert.deepEqual(await thread.check('{"type":"object"}', Buffer.from('{}'), '/data'), { kind: 'fits' });
+  await assert.rejects(
+    thread.check('t', '{"type":"nothing"}', Buffer.from('{}'), '/data'),
+    /is not one that can be used/,
+  );
+  assert.deepEqual(await thread.check('t', '{"type":"object"}', Buffer.from('{}'), '/data'), { kind: 'fits' });
   const costly = JSON.stringify({ properties: { list: { items: { allOf: Array(500).fill({ minimum: 0 }) } } } });
   const data = Buffer.from(JSON.stringify({ list: Array(1000).fill(1) }));
-  assert.deepEqual(await thread.check(costly, data, '/data'), { kind: 'too_costly' });
+  assert.deepEqual(await thread.check('t', costly, data, '/data'), { kind: 'too_costly' });
+});
+
+test('tenants take turns at the thread of checks, however much one of them asks for', async (t) => {
+  const thread = new CheckThread();
+  t.after(() => thread.close());
+  const order: string[] = [];
+  const asked = ['loud', 'loud', 'loud', 'calm', 'third', 'calm'].map(async (tenantId) => {
+    await thread.check(tenantId, '{}', Buffer.from('{}'), '/data');
+    order.push(tenantId);
+  });
+  await Promise.all(asked);
+  assert.deepEqual(order, ['loud', 'calm', 'third', 'loud', 'calm', 'loud']);
+});
+
+test('a check that takes too long is ended and told as such, and those of others go on', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const thread = new CheckThread();
+  t.after(() => thread.close());
+  // Of some hundred milliseconds.
+  const slow = Buffer.from(JSON.stringify(Array(1_000_000).fill({})));
+  const [loud, calm] = [thread.check('loud', '{}', slow, '/data'), thread.check('calm', '{}', slow, '/data')];
+  const refused = assert.rejects(loud, { code: 'UNAVAILABLE', message: /took longer than it may/ });
+  const deadline = 10_000 + (10_000 * slow.length) / MIB;
+  t.mock.timers.tick(deadline - 1);
+  // It waited for the other one for too long.
+  await assert.rejects(calm, { code: 'RATE_LIMITED', message: /at other tenants' work/ });
+  const next = thread.check('calm', '{}', Buffer.from('{}'), '/data');
+  t.mock.timers.tick(1);
+  await refused;
+  assert.deepEqual(await next, { kind: 'fits' });
 });
 
 test('data that takes more memory than a thread of checks has is too costly, and the next is checked by another', async (t) => {
@@ -105,8 +138,8 @@ test('data that takes more memory than a thread of checks has is too costly, and
   t.after(() => thread.close());
   const data = Buffer.from(JSON.stringify({ list: Array(400_000).fill({ n: 0.5 }) }));
   const [large, small] = await Promise.all([
-    thread.check('{}', data, '/data'),
-    thread.check('{"required":["n"]}', Buffer.from('{}'), '/data'),
+    thread.check('t', '{}', data, '/data'),
+    thread.check('t', '{"required":["n"]}', Buffer.from('{}'), '/data'),
   ]);
   assert.deepEqual(large, { kind: 'too_costly' });
   assert.deepEqual(small, { kind: 'unfit', violations: [{ pointer: '/data/n', message: 'is required' }] });
