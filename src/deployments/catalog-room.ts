@@ -1,3 +1,4 @@
+import { Tally } from '../core/tally.js';
 import type { Catalog } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
 
@@ -9,7 +10,7 @@ export class CatalogRoom {
   readonly #catalog: Pick<Catalog, 'bytesOf'>;
   readonly #most: number;
   /** By tenant, of compilations whose outcome is not in the catalog yet. */
-  readonly #reserved = new Map<string, number>();
+  readonly #reserved = new Tally();
 
   /** `most`: bytes of the entities of one tenant. */
   constructor(catalog: Pick<Catalog, 'bytesOf'>, most: number) {
@@ -19,7 +20,7 @@ export class CatalogRoom {
 
   /** Why the tenant may define nothing more; undefined: there is room. */
   refusal(tenantId: string): StatefoldError | undefined {
-    const usage = this.#catalog.bytesOf(tenantId) + (this.#reserved.get(tenantId) ?? 0);
+    const usage = this.#catalog.bytesOf(tenantId) + this.#reserved.of(tenantId);
     if (usage < this.#most) return undefined;
     return new StatefoldError(
       'QUOTA_EXCEEDED',
@@ -37,13 +38,7 @@ export class CatalogRoom {
   /** Keeps room for the outcome of a compilation, until what this gives is called. @throws StatefoldError QUOTA_EXCEEDED */
   reserve(tenantId: string): () => void {
     this.require(tenantId);
-    this.#reserve(tenantId, OUTCOME_BYTES);
-    return () => this.#reserve(tenantId, -OUTCOME_BYTES);
-  }
-
-  #reserve(tenantId: string, more: number): void {
-    const bytes = (this.#reserved.get(tenantId) ?? 0) + more;
-    if (bytes === 0) this.#reserved.delete(tenantId);
-    else this.#reserved.set(tenantId, bytes);
+    this.#reserved.add(tenantId, OUTCOME_BYTES);
+    return () => this.#reserved.add(tenantId, -OUTCOME_BYTES);
   }
 }

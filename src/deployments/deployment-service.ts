@@ -1,3 +1,4 @@
+import { Tally } from '../core/tally.js';
 import { missingReducer, requireProjection, requireReducer } from '../catalog/require.js';
 import { promisify } from 'node:util';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -72,9 +73,9 @@ export class DeploymentService implements Deployments {
   readonly #options: DeploymentServiceOptions;
   readonly #compilations = new Map<string, Promise<void>>();
   /** Of each tenant, uploads that are being kept, and compilations that wait or are under way. */
-  readonly #pending = new Map<string, number>();
+  readonly #pending = new Tally();
   /** Of each tenant and kind, uploads that are not in the catalog yet. */
-  readonly #being = new Map<string, number>();
+  readonly #being = new Tally();
   readonly #revisions: ProjectionRevisions;
   readonly #waits: UploadWaits;
   readonly #checks: UploadChecks;
@@ -395,7 +396,7 @@ export class DeploymentService implements Deployments {
 
   /** Uploads of the tenant that wait for their compilation. */
   pendingUploads(tenantId: string): number {
-    return this.#pending.get(tenantId) ?? 0;
+    return this.#pending.of(tenantId);
   }
 
   /**
@@ -420,30 +421,14 @@ export class DeploymentService implements Deployments {
         `${pending} uploads of this tenant wait for their compilation, the most that may; send this one again when some are compiled`,
         UPLOAD_RETRY_SECONDS,
       );
+    if (kind === undefined) return this.#pending.during(tenantId, keep);
     const being = `${tenantId}/${kind}`;
-    const made = this.#being.get(being) ?? 0;
-    if (kind !== undefined) {
-      const has = made + this.#options.catalog.count(kind === 'reducers' ? 'reducer' : 'projection', tenantId);
-      const may = quotaOf(tenantId, kind);
-      if (has >= may) throw quotaExceeded(kind, has, may, kind);
-    }
-    this.#being.set(being, made + 1);
-    this.#count(tenantId, 1);
-    try {
-      return await keep();
-    } finally {
-      // What is compiled now counts for itself.
-      this.#count(tenantId, -1);
-      const left = (this.#being.get(being) ?? 1) - 1;
-      if (left === 0) this.#being.delete(being);
-      else this.#being.set(being, left);
-    }
-  }
-
-  #count(tenantId: string, by: 1 | -1): void {
-    const count = (this.#pending.get(tenantId) ?? 0) + by;
-    if (count === 0) this.#pending.delete(tenantId);
-    else this.#pending.set(tenantId, count);
+    const has =
+      this.#being.of(being) + this.#options.catalog.count(kind === 'reducers' ? 'reducer' : 'projection', tenantId);
+    const may = quotaOf(tenantId, kind);
+    if (has >= may) throw quotaExceeded(kind, has, may, kind);
+    // What is compiled then counts for itself.
+    return this.#being.during(being, () => this.#pending.during(tenantId, keep));
   }
 
   /**
@@ -453,12 +438,12 @@ export class DeploymentService implements Deployments {
   #background(compilation: Compilation): void {
     const { tenantId, artefactId } = compilation.fields;
     if (this.#compilations.has(artefactId)) return;
-    this.#count(tenantId, 1);
+    this.#pending.add(tenantId, 1);
     this.#compilations.set(
       artefactId,
       this.#attempts(compilation).finally(() => {
         this.#compilations.delete(artefactId);
-        this.#count(tenantId, -1);
+        this.#pending.add(tenantId, -1);
       }),
     );
   }

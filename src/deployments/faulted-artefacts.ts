@@ -1,8 +1,9 @@
+import { Tally } from '../core/tally.js';
 import type { ArtefactEntity, Catalog } from '../catalog/catalog.js';
 
 /** How many artefacts are halted: counted as the catalog takes them, so that who asks time and again goes through none. */
 export class FaultedArtefacts {
-  readonly #byTenant = new Map<string, number>();
+  readonly #byTenant = new Tally();
   #total = 0;
 
   constructor(catalog: Pick<Catalog, 'list' | 'onChange'>) {
@@ -21,15 +22,12 @@ export class FaultedArtefacts {
 
   /** Of each tenant that has any. */
   get byTenant(): ReadonlyMap<string, number> {
-    return this.#byTenant;
+    return this.#byTenant.counts;
   }
 
   #count(artefact: ArtefactEntity | undefined, more: number): void {
     if (artefact?.faultedAt === undefined) return;
-    const { tenantId } = artefact;
-    const count = (this.#byTenant.get(tenantId) ?? 0) + more;
-    if (count === 0) this.#byTenant.delete(tenantId);
-    else this.#byTenant.set(tenantId, count);
+    this.#byTenant.add(artefact.tenantId, more);
     this.#total += more;
   }
 }

@@ -119,11 +119,13 @@ export class EventTypeService implements EventTypes {
       throw new StatefoldError(
         'QUOTA_EXCEEDED',
         `The tenant has ${others.length} schemas of event types, and may have ${MAX_EVENT_SCHEMAS}: delete what is not needed.`,
+        { details: { quota: 'eventSchemas', usage: others.length, limit: MAX_EVENT_SCHEMAS } },
       );
     if (bytes > MAX_EVENT_SCHEMAS_BYTES)
       throw new StatefoldError(
         'QUOTA_EXCEEDED',
         `The tenant's schemas of event types would have ${bytes} bytes together, and may have ${MAX_EVENT_SCHEMAS_BYTES}: delete what is not needed.`,
+        { details: { quota: 'eventSchemaBytes', usage: bytes, limit: MAX_EVENT_SCHEMAS_BYTES } },
       );
   }
 

@@ -1,3 +1,4 @@
+import { Tally } from '../core/tally.js';
 import { StatefoldError } from '../core/errors.js';
 import { rateLimited, type QuotaName } from '../core/quotas.js';
 
@@ -5,7 +6,7 @@ const RETRY_SECONDS = 5;
 
 /** What is under way at one time, counted a tenant, so that none takes all there is: connections that wait (WebSocket, SSE, long polls, uploads), checks. */
 export class ConcurrencyQuota {
-  readonly #open = new Map<string, number>();
+  readonly #open = new Tally();
   readonly #mostOf: (tenantId: string) => number;
 
   /** `what`: plural, as the refusal names them; `quota`: by which a tenant may have a number of its own. */
@@ -19,7 +20,7 @@ export class ConcurrencyQuota {
 
   /** Of the tenant, now. */
   openOf(tenantId: string): number {
-    return this.#open.get(tenantId) ?? 0;
+    return this.#open.of(tenantId);
   }
 
   /** Takes one place; the result gives it back, once. @throws StatefoldError RATE_LIMITED when all are taken. */
@@ -32,14 +33,12 @@ export class ConcurrencyQuota {
         ? new StatefoldError('RATE_LIMITED', message, { retryAfterSeconds: RETRY_SECONDS })
         : rateLimited(this.quota, most, message, RETRY_SECONDS);
     }
-    this.#open.set(tenantId, open + 1);
+    this.#open.add(tenantId, 1);
     let taken = true;
     return () => {
       if (!taken) return;
       taken = false;
-      const left = (this.#open.get(tenantId) ?? 1) - 1;
-      if (left === 0) this.#open.delete(tenantId);
-      else this.#open.set(tenantId, left);
+      this.#open.add(tenantId, -1);
     };
   }
 }

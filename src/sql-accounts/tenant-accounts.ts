@@ -1,3 +1,4 @@
+import { Tally } from '../core/tally.js';
 import { createHash, randomBytes } from 'node:crypto';
 import type { Catalog, SqlAccountEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
@@ -37,7 +38,7 @@ export interface NewAccount {
 export class TenantAccounts {
   readonly #options: TenantAccountsOptions;
   /** By tenant, how many are about to be in the catalog. */
-  readonly #beingMade = new Map<string, number>();
+  readonly #beingMade = new Tally();
 
   constructor(options: TenantAccountsOptions) {
     this.#options = options;
@@ -122,21 +123,13 @@ export class TenantAccounts {
   }
 
   async #withRoom(tenantId: string, put: () => Promise<void>): Promise<void> {
-    const beingMade = this.#beingMade.get(tenantId) ?? 0;
-    const usage = this.#entries(tenantId).length + beingMade;
+    const usage = this.#entries(tenantId).length + this.#beingMade.of(tenantId);
     if (usage >= MAX_ACCOUNTS)
       throw new StatefoldError(
         'QUOTA_EXCEEDED',
         `The tenant has ${usage} accounts for SQL, and may have ${MAX_ACCOUNTS}: delete what is not needed.`,
         { details: { quota: 'sqlAccounts', usage, limit: MAX_ACCOUNTS } },
       );
-    this.#beingMade.set(tenantId, beingMade + 1);
-    try {
-      await put();
-    } finally {
-      const left = (this.#beingMade.get(tenantId) ?? 1) - 1;
-      if (left === 0) this.#beingMade.delete(tenantId);
-      else this.#beingMade.set(tenantId, left);
-    }
+    await this.#beingMade.during(tenantId, put);
   }
 }

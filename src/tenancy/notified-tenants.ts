@@ -1,3 +1,4 @@
+import { Tally } from '../core/tally.js';
 import type { Ownership } from '../placement/ownership.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import type { TenantFeed, TenantFeeds } from '../feed/tenant-feeds.js';
@@ -28,7 +29,7 @@ export class NotifiedTenants implements TenantFeeds {
   /** When changes of another process's tenant were asked for last. */
   readonly #asked = new Map<string, number>();
   /** Tenants that someone here follows, and how many do. */
-  readonly #kept = new Map<string, number>();
+  readonly #kept = new Tally();
   readonly #sweeper: NodeJS.Timeout;
   #unwanted: ((tenantId: string) => void) | undefined;
 
@@ -71,12 +72,8 @@ export class NotifiedTenants implements TenantFeeds {
   }
 
   keep(tenantId: string): () => void {
-    this.#kept.set(tenantId, (this.#kept.get(tenantId) ?? 0) + 1);
-    return () => {
-      const others = (this.#kept.get(tenantId) ?? 0) - 1;
-      if (others > 0) this.#kept.set(tenantId, others);
-      else this.#kept.delete(tenantId);
-    };
+    this.#kept.add(tenantId, 1);
+    return () => this.#kept.add(tenantId, -1);
   }
 
   onActivated(listener: (feed: TenantFeed) => void): void {
@@ -92,14 +89,14 @@ export class NotifiedTenants implements TenantFeeds {
   /** The tenant's changes are to be here, whoever owns it. False for the slot key of a further partition, which has no changes. */
   wants(slotKey: string): boolean {
     return (
-      this.#options.ownership.notifierOf(slotKey) === 'self' && (this.#asked.has(slotKey) || this.#kept.has(slotKey))
+      this.#options.ownership.notifierOf(slotKey) === 'self' && (this.#asked.has(slotKey) || this.#kept.of(slotKey) > 0)
     );
   }
 
   /** Tenants of other processes whose changes are wanted here. */
   get wanted(): readonly string[] {
     const { ownership } = this.#options;
-    return [...new Set([...this.#asked.keys(), ...this.#kept.keys()])].filter(
+    return [...new Set([...this.#asked.keys(), ...this.#kept.counts.keys()])].filter(
       (tenantId) => this.wants(tenantId) && !ownership.owns(tenantId),
     );
   }
@@ -111,7 +108,7 @@ export class NotifiedTenants implements TenantFeeds {
   #sweep(): void {
     const before = performance.now() - this.#options.idleMs;
     for (const [tenantId, at] of this.#asked) {
-      if (at > before || (this.#kept.has(tenantId) && this.wants(tenantId))) continue;
+      if (at > before || (this.#kept.of(tenantId) > 0 && this.wants(tenantId))) continue;
       this.#asked.delete(tenantId);
       this.#unwanted?.(tenantId);
     }

@@ -1,3 +1,4 @@
+import { Tally } from '../core/tally.js';
 import type { EndpointEntity } from '../catalog/catalog.js';
 import type { Clock } from '../core/clock.js';
 import { StatefoldError } from '../core/errors.js';
@@ -65,7 +66,7 @@ const BEGIN_MS = 10_000;
 export class EndpointOperations {
   readonly #options: EndpointOperationsOptions;
   /** Tests under way, by tenant. */
-  readonly #tests = new Map<string, number>();
+  readonly #tests = new Tally();
 
   constructor(options: EndpointOperationsOptions) {
     this.#options = options;
@@ -113,13 +114,12 @@ export class EndpointOperations {
   async test(endpoint: EndpointWithUrl): Promise<SentNow & { readonly messageId: string }> {
     const { tenantId, endpointId } = endpoint;
     const { clock, deliverer } = this.#options;
-    const under = this.#tests.get(tenantId) ?? 0;
+    const under = this.#tests.of(tenantId);
     if (under >= TESTS_AT_ONCE)
       throw new StatefoldError('RATE_LIMITED', `${under} tests of endpoints are under way: wait until one has ended.`, {
         retryAfterSeconds: RETRY_SECONDS,
       });
-    this.#tests.set(tenantId, under + 1);
-    try {
+    return this.#tests.during(tenantId, async () => {
       const now = clock.now();
       const messageId = `msg_test_${uuidv7(now)}`;
       const body = { type: 'endpoint.test', timestamp: isoTimestamp(now), data: { endpointId } };
@@ -128,11 +128,7 @@ export class EndpointOperations {
         body: () => Buffer.from(JSON.stringify(body)),
       };
       return { ...(await deliverer.sendNow(endpoint, message)), messageId };
-    } finally {
-      const left = (this.#tests.get(tenantId) ?? 1) - 1;
-      if (left === 0) this.#tests.delete(tenantId);
-      else this.#tests.set(tenantId, left);
-    }
+    });
   }
 
   /**

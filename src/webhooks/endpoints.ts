@@ -1,3 +1,4 @@
+import { Tally } from '../core/tally.js';
 import { requireProjection } from '../catalog/require.js';
 import type { Catalog, EndpointEntity, EndpointSource, ProjectionEntity } from '../catalog/catalog.js';
 import type { Sealer } from '../catalog/sealing.js';
@@ -75,7 +76,7 @@ type Rotated = ReturnType<typeof rotateSecrets>;
 export class Endpoints {
   readonly #options: EndpointsOptions;
   /** By tenant, how many are being made and are not in the catalog yet. */
-  readonly #beingMade = new Map<string, number>();
+  readonly #beingMade = new Tally();
 
   constructor(options: EndpointsOptions) {
     this.#options = options;
@@ -208,22 +209,12 @@ export class Endpoints {
     const projectionId = projectionOf(asked.source);
     if (projectionId !== undefined) requireProjection(this.#options.catalog, tenantId, projectionId);
     this.#requireRoom(tenantId);
-    const beingMade = (more: number): void => {
-      const now = (this.#beingMade.get(tenantId) ?? 0) + more;
-      if (now === 0) this.#beingMade.delete(tenantId);
-      else this.#beingMade.set(tenantId, now);
-    };
-    beingMade(1);
-    try {
-      return await this.#create(tenantId, projectionId, asked);
-    } finally {
-      beingMade(-1);
-    }
+    return this.#beingMade.during(tenantId, () => this.#create(tenantId, projectionId, asked));
   }
 
   #requireRoom(tenantId: string): void {
     const { most } = this.#options;
-    const there = this.list(tenantId).length + (this.#beingMade.get(tenantId) ?? 0);
+    const there = this.list(tenantId).length + this.#beingMade.of(tenantId);
     if (there >= most)
       throw new StatefoldError(
         'QUOTA_EXCEEDED',

@@ -1,3 +1,4 @@
+import { Tally } from '../core/tally.js';
 import type { Timers } from '../feed/timers.js';
 
 export interface PermitLimits {
@@ -30,7 +31,7 @@ type Run = (permit: Permit) => void;
 /** How many are held, of all and of each owner. */
 class Account {
   #taken = 0;
-  readonly #held = new Map<string, number>();
+  readonly #held = new Tally();
 
   constructor(private readonly limits: { readonly total: number; readonly perOwner: number }) {}
 
@@ -44,7 +45,7 @@ class Account {
   }
 
   heldBy(owner: string): number {
-    return this.#held.get(owner) ?? 0;
+    return this.#held.of(owner);
   }
 
   hasRoomFor(owner: string): boolean {
@@ -53,14 +54,12 @@ class Account {
 
   take(owner: string): void {
     this.#taken++;
-    this.#held.set(owner, (this.#held.get(owner) ?? 0) + 1);
+    this.#held.add(owner, 1);
   }
 
   giveBack(owner: string): void {
     this.#taken--;
-    const held = this.heldBy(owner) - 1;
-    if (held === 0) this.#held.delete(owner);
-    else this.#held.set(owner, held);
+    this.#held.add(owner, -1);
   }
 }
 

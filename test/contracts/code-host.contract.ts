@@ -199,7 +199,7 @@ export function codeHostContract(
         'a class without a constructor to call',
         'reducer',
         'class A(int x) : IReducer<int> { public int Apply(int s, Event e) => x; }',
-        /code\.cs\(1,7\): error SF0002: A can't be used: it has no public constructor/,
+        /code\.cs\(1,7\): error SF0002: A can't be used: it has no public or internal constructor/,
       ],
       [
         'two states in one class',

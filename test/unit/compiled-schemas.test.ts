@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { systemClock } from '../../src/core/clock.js';
 import type { EventTypeEntity } from '../../src/catalog/catalog.js';
 import { EventSchemas, eventTypeId } from '../../src/event-schemas/event-schemas.js';
 import { CheckThread } from '../../src/event-schemas/large-events.js';
+import { EventTypeService } from '../../src/event-schemas/event-type-service.js';
 import { JsonSchema } from '../../src/event-schemas/json-schema.js';
 import { until } from '../support/service.js';
 import { MapCatalog } from '../support/notifier-world.js';
@@ -151,4 +153,19 @@ test('patterns whose classes are many megabytes together are refused', () => {
   });
   assert.ok(new JsonSchema(schema(5)).bytes > 2 * MIB);
   assert.throws(() => new JsonSchema(schema(10)), /too much with the patterns before it/);
+});
+
+test('a schema that is one too many names the quota, what there is, and what may be', async () => {
+  const catalog = new MapCatalog();
+  for (let i = 0; i < 500; i++)
+    catalog.set('eventType', eventTypeId('acme', `t${i}`), entityOf('acme', `t${i}`, { required: ['n'] }));
+  const none = (): Promise<never> => Promise.reject(new Error('not asked'));
+  const types = new EventTypeService({
+    ...{ catalog, tenants: { inspection: none, aggregateSource: none }, ownersKnow: none, large: new CheckThread() },
+    ...{ deadlineMs: 1000, clock: systemClock },
+  });
+  await assert.rejects(types.put('acme', 'more', {}), {
+    code: 'QUOTA_EXCEEDED',
+    details: { quota: 'eventSchemas', usage: 500, limit: 500 },
+  });
 });

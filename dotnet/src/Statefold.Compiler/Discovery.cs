@@ -145,7 +145,7 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
 
         if (!type.InstanceConstructors.Any(c => c.Parameters.IsEmpty && c.DeclaredAccessibility is Accessibility.Public or Accessibility.Internal))
         {
-            return "it has no public constructor without parameters";
+            return "it has no public or internal constructor without parameters";
         }
 
         return HasRequiredMembers(type) ? "a required member would stay unset" : null;

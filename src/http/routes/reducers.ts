@@ -152,7 +152,10 @@ const reviveReducer = route({
   errors: ['NOT_FOUND'],
   serve: async ({ catalog, deployments }, call) => {
     const reducer = await deployments.reviveReducer(call.tenantId, call.parameter('id'));
-    call.answer(200, reducerRecord(reducer, [], artefactFault(catalog, reducer.artefactId)));
+    call.answer(
+      200,
+      reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId)),
+    );
   },
 });
 
