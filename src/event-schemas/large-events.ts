@@ -27,7 +27,7 @@ const HEAP: ResourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSi
 /** How long a check waits for those of other tenants, milliseconds. */
 const TURN_MS = 10_000;
 /** How long one may take, milliseconds: steps and bytes bound it to less than a second for each MiB, on a processor of its own. */
-const deadlineMs = (bytes: number): number => 10_000 + (10_000 * bytes) / (1024 * 1024);
+const deadlineMs = (bytes: number): number => 5_000 + (5_000 * bytes) / (1024 * 1024);
 
 interface Asked {
   resolve(check: DataCheck): void;
