@@ -133,6 +133,29 @@ export const pendingOf = (drafts: readonly Draft<EventsBody>[]): Waiting[] =>
     )
     .map((draft) => draft.pending);
 
+/** Of a record, beside its events: what it takes to decide it, and to answer it. */
+const RECORD_COST = 6;
+
+const eventsOfPending = (pending: Waiting): number => {
+  if (pending instanceof PendingAppend) return pending.command.events.length;
+  if (pending instanceof PendingTransaction)
+    return pending.command.appends.reduce((sum, { events }) => sum + events.length, 0);
+  return 1;
+};
+
+/** What it takes of the event loop to write it, about: as much as so many events of one record, some microseconds each for each step. */
+export const costOf = (pending: Waiting): number => RECORD_COST + eventsOfPending(pending);
+
+/** How many of the drafts, from the index on, cost so much together; at least one. */
+export function draftsFor(most: number, drafts: readonly Draft<EventsBody>[], first: number): number {
+  let count = 0;
+  for (let cost = 0; cost < most && first + count < drafts.length; count++) {
+    const draft = drafts[first + count];
+    cost += draft instanceof AppendDraft || draft instanceof TransactionDraft ? costOf(draft.pending) : RECORD_COST;
+  }
+  return count;
+}
+
 export const aggregatesOf = (command: AppendCommand | TransactionCommand): readonly string[] =>
   'appends' in command ? command.appends.map(({ aggregateId }) => aggregateId) : [command.aggregateId];
 

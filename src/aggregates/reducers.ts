@@ -5,9 +5,11 @@ import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings, BoundReducer } from './bindings.js';
 import type { ReducerFaults, Stop } from './reducer-faults.js';
 import { eventsIn, eventsOf, type AggregateCommit } from '../core/event.js';
+import { background } from '../core/background.js';
 import type { TenantBudget } from '../core/budget.js';
 import { StatefoldError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
+import { nextTurn, timedSlice } from '../core/slices.js';
 import { bytesOfCommit } from '../feed/inputs.js';
 import {
   ReducerTurns,
@@ -61,6 +63,21 @@ interface Plan {
   readonly stop: Stop | undefined;
   /** How many versions were skipped when this was planned. */
   readonly skips: number;
+}
+
+/** What is to be folded of a share. */
+type Planned = Plan & { readonly share: Share };
+
+/** Appends whose answers go out behind one slice while several tenants ask; two turns of reducers may have one on a turn of the event loop. */
+const ANSWERS_AT_ONCE = 8;
+
+/** How many of the plans, from the index on, are taken in one slice: those for which nobody waits as there is time. */
+function takenAtOnce(plans: readonly Planned[], first: number): number {
+  let answers = 0;
+  let count = 0;
+  for (; answers < ANSWERS_AT_ONCE && first + count < plans.length; count++)
+    answers += plans[first + count]?.share.works.filter(({ waiter }) => waiter?.answer !== undefined).length ?? 0;
+  return count;
 }
 
 const HISTORY_EVENTS = 1000;
@@ -151,7 +168,7 @@ export class Reducers implements TurnFold {
     for (const work of works) shareOf(work.commit.aggregateId).works.push(work);
     for (const ensure of ensures) shareOf(ensure.aggregateId).ensures.push(ensure);
     try {
-      const items: (Plan & { share: Share })[] = [];
+      const items: Planned[] = [];
       let events = 0;
       for (const share of shares.values()) {
         const prepared = await this.#prepare(share);
@@ -164,12 +181,7 @@ export class Reducers implements TurnFold {
         const started = performance.now();
         const outcomes = await this.#options.code.runner.fold(items.map(({ item }) => item));
         this.#options.observer?.folded?.(events, (performance.now() - started) / 1000);
-        eventLoop.slice('reducers', () =>
-          items.forEach((plan, i) => {
-            const outcome = outcomes[i];
-            if (outcome !== undefined) this.#answer(plan.share, outcome, this.#store(plan, outcome));
-          }),
-        );
+        await this.#taken(items, outcomes);
       }
       return undefined;
     } catch (error) {
@@ -179,6 +191,22 @@ export class Reducers implements TurnFold {
         for (const ensure of waiting) ensure.reject(error as Error);
       }
       return error as Error;
+    }
+  }
+
+  /** What the runner made is stored and answered, while several tenants ask in slices, between which those of others have their turn. */
+  async #taken(plans: readonly Planned[], outcomes: readonly FoldOutcome[]): Promise<void> {
+    const take = (plan: Planned, i: number): void => {
+      const outcome = outcomes[i];
+      if (outcome !== undefined) this.#answer(plan.share, outcome, this.#store(plan, outcome));
+    };
+    for (let at = 0; at < plans.length;) {
+      if (at > 0) await nextTurn();
+      at = eventLoop.slice('reducers', () => {
+        if (background.isShared) return timedSlice(plans, at, take, { most: takenAtOnce(plans, at) });
+        for (let i = at; i < plans.length; i++) take(plans[i] as Planned, i);
+        return plans.length;
+      });
     }
   }
 

@@ -10,6 +10,7 @@ import {
   type RememberedCommand,
   type TransactionDecision,
 } from '../core/append-rules.js';
+import { background } from '../core/background.js';
 import type { Clock } from '../core/clock.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import type {
@@ -27,6 +28,7 @@ import type { AggregateHistory } from './aggregate-history.js';
 import {
   aggregatesOf,
   controlDraftOf,
+  costOf,
   draftOf,
   EraseDraft,
   PendingAppend,
@@ -60,6 +62,11 @@ interface Gathering {
   readonly refused: Refusable[];
 }
 
+/**
+ * What one produce costs while several tenants ask, a millisecond or two to gather it and as much to encode it: the event loop is held by
+ * what is gathered at once, and those of others wait. The rest goes with the next one.
+ */
+const AMONG_TENANTS = 600;
 /** The most that a control record takes: names, and the message of a fault. */
 const CONTROL_BYTES = 64 * 1024;
 
@@ -119,21 +126,32 @@ export class WriteQueue {
     const { left, refused } = gathering;
     let bytes = 0;
     let isFull = false;
+    const most = background.isShared ? AMONG_TENANTS : Infinity;
+    let cost = 0;
     for (const pending of this.#queue) {
       const bytesOf = 'bytes' in pending ? pending.bytes : CONTROL_BYTES;
       // What finds no room holds back all behind it, also what would be small enough.
-      isFull ||= drafts.length >= limits.produceRecords || bytes >= limits.produceBytes || bytes + bytesOf > room;
+      isFull ||=
+        drafts.length >= limits.produceRecords ||
+        bytes >= limits.produceBytes ||
+        bytes + bytesOf > room ||
+        cost >= most;
       if (isFull) {
         left.push(pending);
         continue;
       }
+      const before = left.length;
       const draft = this.#gather(pending, gathering);
+      // What is refused or answered costs something, too.
+      if (left.length === before) cost += costOf(pending);
       if (draft === undefined) continue;
       drafts.push(draft);
       bytes += bytesOf;
     }
     this.#queue = left;
     if (refused.length > 0) void this.#refuse(refused);
+    // All that was decided was refused or answered, and nothing is written behind which the rest would come.
+    if (isFull && drafts.length === 0) this.#options.partition.kick();
     return drafts;
   }
 

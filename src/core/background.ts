@@ -5,8 +5,13 @@ export interface BackgroundOptions {
   readonly now?: () => number;
 }
 
-/** Clients are about while one of them asked for something within this time, milliseconds; those of several tenants while one asked behind that of another. */
+/** Clients are about while one of them asked for something within this time, milliseconds. */
 const ABOUT_MS = 100;
+/**
+ * Those of several tenants are while one asked behind that of another within this time: longer than who waits for an answer takes to ask again,
+ * or the one who is held up would be alone as soon as it is held up for long.
+ */
+const SHARED_MS = 1000;
 /** Rests are put together up to this: timers are no finer. */
 const LEAST_REST_MS = 2;
 /** However long a slice was. */
@@ -45,7 +50,7 @@ export class Background {
   asked(tenantId: string): void {
     const now = this.#now();
     if (tenantId !== this.#asking) {
-      if (now < this.#aboutUntil) this.#sharedUntil = now + ABOUT_MS;
+      if (now < this.#aboutUntil) this.#sharedUntil = now + SHARED_MS;
       this.#asking = tenantId;
     }
     this.#aboutUntil = now + ABOUT_MS;
@@ -58,7 +63,8 @@ export class Background {
 
   /** Clients of several tenants are about: what one of them asked for is in the way of the others. */
   get isShared(): boolean {
-    return this.#now() < this.#sharedUntil;
+    // Where no client ever asks, nobody looks at the clock.
+    return this.#sharedUntil > -Infinity && this.#now() < this.#sharedUntil;
   }
 
   /** Resolves when the next slice of a work has its turn; to be asked for before each. */

@@ -42,30 +42,38 @@ function usualSliceMs(): number {
   return background.isShared ? SLICE_AMONG_TENANTS_MS : SLICE_AMONG_CLIENTS_MS;
 }
 
+export interface TimedSliceOptions {
+  readonly sliceMs?: number | undefined;
+  /** Most items of the slice; as many as there is time for unless given. */
+  readonly most?: number | undefined;
+  readonly now?: () => number;
+}
+
 /** Does to the items, from `first` on and in their order, as many as there is time for in one turn; gives the index of the first one that is left. */
 export function timedSlice<T>(
   items: readonly T[],
   first: number,
   each: (item: T, index: number) => void,
-  now: () => number = () => performance.now(),
-  sliceMs = usualSliceMs(),
+  { sliceMs = usualSliceMs(), most = Infinity, now = () => performance.now() }: TimedSliceOptions = {},
 ): number {
   const until = now() + sliceMs;
-  for (let index = first; index < items.length;) {
-    const look = Math.min(items.length, index + ITEMS_PER_LOOK);
+  const end = Math.min(items.length, first + most);
+  for (let index = first; index < end;) {
+    const look = Math.min(end, index + ITEMS_PER_LOOK);
     for (; index < look; index++) each(items[index] as T, index);
     if (now() >= until) return index;
   }
-  return items.length;
+  return end;
 }
 
 /** What nobody waits for gives way sooner, milliseconds. */
 const SHORT_SLICE_MS = 2;
+const shortSliceMs = (): number => (background.isShared ? SLICE_AMONG_TENANTS_MS : SHORT_SLICE_MS);
 
 /** Does the work for each item, in their order, a short slice on a turn of the event loop. */
 export async function overSlices<T>(kind: WorkKind, items: readonly T[], work: (item: T) => void): Promise<void> {
   for (let at = 0; at < items.length;) {
-    at = eventLoop.slice(kind, () => timedSlice(items, at, work, undefined, SHORT_SLICE_MS));
+    at = eventLoop.slice(kind, () => timedSlice(items, at, work, { sliceMs: shortSliceMs() }));
     if (at < items.length) await nextTurn();
   }
 }
@@ -88,7 +96,7 @@ export async function overWaitingSlices<T>(
     // Not behind each that waits: what is waited for may be there on the same turn.
     if (performance.now() >= until) {
       if (at > 0) await nextTurn();
-      until = performance.now() + SHORT_SLICE_MS;
+      until = performance.now() + shortSliceMs();
     }
     await eventLoop.slice(kind, slice);
   }

@@ -47,18 +47,26 @@ async function world(t: TestContext) {
   t.after(() => log.close());
   await log.ensureTopics([{ topic: ref.topic, partitions: 1, cleanup: { policy: 'delete', retentionMs: 3_600_000 } }]);
   const turn = turns(t);
-  const partition = (owner: string, epoch: number) => {
+  const partition = (owner: string, epoch: number, atOnce?: Readonly<Record<'encoded' | 'folded', number>>) => {
     const state = {
       folded: [] as number[],
       /** Turns of the event loop that were taken while the first and the last one were folded. */
       foldedOn: [] as number[],
+      encodedOn: [] as number[],
       waiting: [] as number[],
       stopped: undefined as Error | undefined,
       left: [] as number[],
       onFold: undefined as ((folded: number) => void) | undefined,
     };
     const fenced = new FencedPartition<ChangesBody>({
-      ...{ log, ref, codec, owner, logger: silentLogger },
+      ...{ log, ref, owner, logger: silentLogger },
+      codec: {
+        encode: (fence, body) => {
+          if (body.kind !== 'Claim') state.encodedOn.push(turn.count);
+          return codec.encode(fence, body);
+        },
+        decode: (value) => codec.decode(value),
+      },
       epochs: { epoch, nextEpoch: () => Promise.reject(new NotOwnerError()) },
       handler: {
         judge: ({ value }) => value.inputOffset > (state.folded.at(-1) ?? -1),
@@ -69,6 +77,7 @@ async function world(t: TestContext) {
           state.foldedOn.push(turn.count);
           state.onFold?.(state.folded.length);
         },
+        ...(atOnce === undefined ? {} : { atOnce: (step: 'encoded' | 'folded') => atOnce[step] }),
         gather: () =>
           state.waiting.splice(0).map((input): Draft<ChangesBody> => ({ body: change(input), keyPrefix: 'p/k' })),
         undecided: () => assert.fail('nothing is written twice'),
@@ -117,6 +126,20 @@ test('a produce is folded in slices, in its order, and the next one waits for it
   assert.ok(longest < took / 3, `the longest slice held the event loop for ${longest} ms, of ${took} ms`);
 });
 
+test('a produce is encoded, and folded, as many at once as its handler says, each slice on a turn of its own', async (t) => {
+  const { partition } = await world(t);
+  const { fenced, state } = partition('w', 1, { encoded: 4, folded: 2 });
+  await fenced.open();
+  state.waiting.push(...inputs.slice(0, 9));
+  fenced.kick();
+  await until(() => state.folded.length === 9);
+  assert.deepEqual(state.folded, inputs.slice(0, 9));
+  const slices = (on: readonly number[]): number[] =>
+    [...new Set(on)].map((turn) => on.filter((one) => one === turn).length);
+  assert.deepEqual(slices(state.encodedOn), [4, 4, 1]);
+  assert.deepEqual(slices(state.foldedOn), [2, 2, 2, 2, 1]);
+});
+
 test('what others wrote is folded in slices too, when a partition is opened and while it is followed', async (t) => {
   const { partition } = await world(t);
   const owner = partition('w1', 1);
@@ -157,29 +180,14 @@ test('a partition that is closed in the middle of a produce folds all of it firs
 
 test('a slice ends with its time, and little is never cut', () => {
   let now = 0;
-  const slow = timedSlice(
-    inputs,
-    3,
-    () => (now += 3),
-    () => now,
-  );
+  const slow = timedSlice(inputs, 3, () => (now += 3), { now: () => now });
   assert.equal(slow, 7);
   assert.equal(
-    timedSlice(
-      inputs.slice(0, 4),
-      0,
-      () => (now += 100),
-      () => now,
-    ),
+    timedSlice(inputs.slice(0, 4), 0, () => (now += 100), { now: () => now }),
     4,
   );
   assert.equal(
-    timedSlice(
-      [],
-      0,
-      () => assert.fail(),
-      () => now,
-    ),
+    timedSlice([], 0, () => assert.fail(), { now: () => now }),
     0,
   );
   const holds = new EventLoopHolds(() => now);
@@ -193,7 +201,7 @@ test('a slice ends with its time, and little is never cut', () => {
           done.push(one);
           now += 1;
         },
-        () => now,
+        { now: () => now },
       ),
     );
   assert.deepEqual([done, holds.longest('log_fold'), holds.long('log_fold')], [inputs, 0.012, 0]);

@@ -144,12 +144,7 @@ describe('a slice', () => {
     const items = Array.from({ length: 1000 }, (_, i) => i);
     const slice = (): number => {
       let now = 0;
-      return timedSlice(
-        items,
-        0,
-        () => (now += 0.25),
-        () => now,
-      );
+      return timedSlice(items, 0, () => (now += 0.25), { now: () => now });
     };
     background.asked('a');
     assert.equal(slice(), 12, '3 ms');

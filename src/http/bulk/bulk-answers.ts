@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { background } from '../../core/background.js';
 import type { TenantBudget, Hold } from '../../core/budget.js';
 
 /** The place of one answer among all of its stream. */
@@ -16,6 +17,8 @@ export interface AnswerLimits {
 
 /** Of answers that wait for those before them: no further lines are read past it, and those that were read go on. */
 const MOST_BYTES = 1024 * 1024;
+/** Of the lines that are read and not answered, while several tenants ask: what is kept of them is gone through by garbage collection, again and again. */
+const AMONG_TENANTS = 1 / 4;
 
 /** Answers in the order of their lines, whichever is known first. */
 export class BulkAnswers {
@@ -51,7 +54,8 @@ export class BulkAnswers {
 
   /** There is room for another line. */
   get hasRoom(): boolean {
-    return (this.open < this.#limits.lines && !this.isBehind) || this.#response.destroyed;
+    const most = this.#limits.lines * (background.isShared ? AMONG_TENANTS : 1);
+    return (this.open < most && !this.isBehind) || this.#response.destroyed;
   }
 
   /** The client doesn't read, or much waits for an answer before it. */

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { background } from '../../core/background.js';
 import { hasContext, type AppendCommand, type AppendResult, type NewEvent } from '../../core/event.js';
 import { NotOwnerError, StatefoldError, type ErrorCode } from '../../core/errors.js';
 import type { AggregateHome } from '../../aggregates/aggregates.js';
@@ -43,6 +44,9 @@ const MAX_DELAY_MS = 500;
 const TOGETHER = { lines: 500, bytes: 64 * 1024, aggregates: MAX_TRANSACTION_AGGREGATES };
 /** Of all that are gathered: their records are written at once, so that the log is waited for once. */
 const GATHERED = { lines: 1000, bytes: 256 * 1024 };
+/** Of either while several tenants ask: a record is decided, encoded, folded and answered in one piece each, which those of others wait for. */
+const AMONG_TENANTS = 1 / 8;
+const part = (): number => (background.isShared ? AMONG_TENANTS : 1);
 /** What is refused so would be of any line: it holds for all of them. */
 const OF_ALL: ReadonlySet<string> = new Set<ErrorCode>(['UNAVAILABLE', 'QUOTA_EXCEEDED', 'RATE_LIMITED']);
 
@@ -152,7 +156,8 @@ export class BulkLane {
     if (of === undefined) this.#gathered.set(aggregateId, [item]);
     else of.push(item);
     this.#bytes += item.line.length;
-    if (++this.#lines >= GATHERED.lines || this.#bytes >= GATHERED.bytes) return this.flush();
+    const most = part();
+    if (++this.#lines >= GATHERED.lines * most || this.#bytes >= GATHERED.bytes * most) return this.flush();
   }
 
   /** The lines that were gathered go on: no other one is there now, or will be for a while. As of `send`, a promise is to be waited for. */
@@ -332,11 +337,12 @@ type SharedRecord = readonly { readonly aggregateId: string; readonly items: rea
 
 function sharedRecords(gathered: ReadonlyMap<string, readonly BulkItem[]>): SharedRecord[] {
   const records: SharedRecord[] = [];
+  const most = part();
   let record: { aggregateId: string; items: readonly BulkItem[] }[] = [];
   let lines = 0;
   let bytes = 0;
   for (const [aggregateId, items] of gathered) {
-    if (lines >= TOGETHER.lines || bytes >= TOGETHER.bytes || record.length >= TOGETHER.aggregates) {
+    if (lines >= TOGETHER.lines * most || bytes >= TOGETHER.bytes * most || record.length >= TOGETHER.aggregates) {
       records.push(record);
       record = [];
       lines = bytes = 0;

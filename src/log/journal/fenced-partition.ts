@@ -343,11 +343,10 @@ export class FencedPartition<B extends { readonly kind: string }> {
         await nextTurn();
         this.#mustRun();
       }
-      encoded = eventLoop.slice('gather', () =>
-        timedSlice(drafts, encoded, ({ body, keyPrefix }, i) =>
-          records.push(this.#encode(body, keyPrefix, this.#epoch, this.fence.position + i, ids)),
-        ),
-      );
+      const encode = ({ body, keyPrefix }: Draft<B>, i: number): void =>
+        void records.push(this.#encode(body, keyPrefix, this.#epoch, this.fence.position + i, ids));
+      const most = handler.atOnce?.('encoded', drafts, encoded);
+      encoded = eventLoop.slice('gather', () => timedSlice(drafts, encoded, encode, { most }));
     }
     let base: number;
     const { tracer } = tracing;
@@ -407,11 +406,11 @@ export class FencedPartition<B extends { readonly kind: string }> {
         await nextTurn();
         this.#mustRun();
       }
-      folded = eventLoop.slice('log_fold', () =>
-        timedSlice(drafts, folded, (draft, i) => {
-          if (this.#take(base + i, ids[i] ?? '', draft.body, draft) !== 'accepted') again.push(draft);
-        }),
-      );
+      const fold = (draft: Draft<B>, i: number): void => {
+        if (this.#take(base + i, ids[i] ?? '', draft.body, draft) !== 'accepted') again.push(draft);
+      };
+      const most = handler.atOnce?.('folded', drafts, folded);
+      folded = eventLoop.slice('log_fold', () => timedSlice(drafts, folded, fold, { most }));
     }
     this.#inFlight = again;
     this.#mustOwn();

@@ -22,6 +22,8 @@ export interface PartitionHandler<B> {
   judge(body: B, offset: number): boolean;
   /** Called for every record of ours but claims, in log order, once. `draft` when this process wrote it and still waits for it. */
   fold(record: Folded<B>, draft: Draft<B> | undefined): void;
+  /** How many of the drafts are encoded, or folded, in one turn at most, from the index on; as many as there is time for without it. */
+  atOnce?(step: 'encoded' | 'folded', drafts: readonly Draft<B>[], first: number): number;
   /** It stands before the first claim that retention left, and so counts for nobody as a record; called before all others. */
   trimmed?(body: B): void;
   /** The fold begins at this offset, since all before it was dropped; called before any record from there on. */

@@ -1,0 +1,131 @@
+// What one tenant has waiting at once is written, and answered, in pieces while others ask: each is in the way of theirs.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { background } from '../../src/core/background.js';
+import type { NewEvent } from '../../src/core/event.js';
+import { uuidv7 } from '../../src/core/ids.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import type { NewRecord, PartitionRef } from '../../src/log/log.js';
+import { eventsTopic } from '../../src/log/topics.js';
+import { openSnapshots, openTasks } from '../../src/app/open-tasks.js';
+import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
+import { ToldOwnership } from '../support/edge-pair.js';
+import { chainCode } from '../support/partition-world.js';
+import { codecs, NO_CODE, openRunners, openStore, testGround } from '../support/ground.js';
+import { temporaryDirectory } from '../support/service.js';
+
+const TENANT = 'acme';
+
+/** Tells how many records each produce of events has. */
+class CountedLog extends LmdbLog {
+  readonly produces: number[] = [];
+
+  override append(to: PartitionRef, records: readonly NewRecord[]): ReturnType<LmdbLog['append']> {
+    if (to.topic === eventsTopic(TENANT)) this.produces.push(records.length);
+    return super.append(to, records);
+  }
+}
+
+/** Clients of two tenants have asked just now. */
+function others(): void {
+  background.asked('loud');
+  background.asked('calm');
+}
+
+async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE) {
+  const log = new CountedLog({ path: join(temporaryDirectory(t), 'log') });
+  t.after(() => log.close());
+  const ground = testGround({ directory: temporaryDirectory(t), env: { SNAPSHOT_AFTER_RECORDS: '1000000' } });
+  t.after(() => ground.close());
+  const ownership = new ToldOwnership();
+  ownership.tell(() => 'self');
+  const storage = { log, codecs, store: openStore(ground), ownership };
+  const registry = openTasks(ground, storage, openRunners(ground), {
+    definitionsOf: () => definitions,
+    partitionsOf: () => 1,
+    snapshots: openSnapshots(ground, storage, () => 1),
+  });
+  const home = await registry.home(TENANT, 'a-0');
+  const turn = { count: 0, going: true, others: false };
+  t.after(() => (turn.going = false));
+  const next = (): void => {
+    turn.count++;
+    if (turn.others) others();
+    if (turn.going) setImmediate(next);
+  };
+  next();
+  /** All at once; gives the records of each produce, and the most that were answered in one turn. */
+  const appendAll = async (
+    count: number,
+    events: number,
+    keyed = false,
+  ): Promise<{ produces: number[]; answered: number }> => {
+    const before = log.produces.length;
+    const answers: number[] = [];
+    const event: NewEvent = { eventType: 'Paid', data: Buffer.from('{"n":1}') };
+    await Promise.all(
+      Array.from({ length: count }, async (_, i) => {
+        const aggregateId = `a-${i}`;
+        const command = { commandId: keyed ? 'once' : uuidv7(), keyed, requestHash: Buffer.alloc(0), aggregateId };
+        const stored = await home.append({
+          ...{
+            ...command,
+            aggregateType: 'account',
+            expectedVersion: 'any',
+            events: Array<NewEvent>(events).fill(event),
+          },
+          ...{ correlationId: undefined, causationId: undefined, metadata: undefined },
+        });
+        assert.equal(stored.eventIds.length, events);
+        if (definitions !== NO_CODE) assert.ok(stored.state !== undefined, stored.stateStatus);
+        answers.push(turn.count);
+      }),
+    );
+    const ofTurns = [...new Set(answers)].map((at) => answers.filter((one) => one === at).length);
+    return { produces: log.produces.slice(before), answered: Math.max(...ofTurns) };
+  };
+  /** From now on clients of others ask on each turn. */
+  const share = (): void => {
+    turn.others = true;
+    others();
+  };
+  return { appendAll, share };
+}
+
+test('what waits of a tenant that is alone goes in one produce', async (t) => {
+  const { appendAll } = await world(t);
+  assert.deepEqual((await appendAll(300, 1)).produces, [300]);
+  const batches = await appendAll(20, 100);
+  assert.deepEqual(batches.produces, [20]);
+  assert.ok(batches.answered > 2, `${batches.answered} in a turn`);
+});
+
+test('what waits of one tenant goes in several produces, and few of its appends are answered in one turn, while others ask', async (t) => {
+  const { appendAll, share } = await world(t);
+  share();
+  const small = await appendAll(300, 1);
+  // Each costs 7, of 600 a produce and 112 a turn.
+  assert.deepEqual(small.produces, [86, 86, 86, 42]);
+  assert.ok(small.answered <= 16, `${small.answered} in a turn`);
+  const batches = await appendAll(20, 100);
+  assert.deepEqual(batches.produces, [6, 6, 6, 2]);
+  assert.ok(batches.answered <= 2, `${batches.answered} in a turn`);
+  assert.deepEqual((await appendAll(3, 1000)).produces, [1, 1, 1], 'one that is larger goes by itself');
+});
+
+test('repeated appends, which are answered without a produce, do not hold up what waits behind them', async (t) => {
+  const { appendAll, share } = await world(t);
+  await appendAll(300, 1, true);
+  share();
+  assert.deepEqual((await appendAll(300, 1, true)).produces, []);
+});
+
+test('few appends are answered in one turn with the states that were folded together, while others ask', async (t) => {
+  const { appendAll, share } = await world(t, await chainCode(t));
+  // The runner has begun.
+  await appendAll(1, 1);
+  share();
+  const { answered } = await appendAll(300, 1);
+  assert.ok(answered <= 16, `${answered} in a turn`);
+});
