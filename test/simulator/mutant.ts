@@ -3,18 +3,20 @@ import { it } from 'node:test';
 
 const SEEDS = 400;
 
-/** Breaks one rule of the project's own code, and expects some seed to show it. */
+/** Breaks one rule of the project's own code, and expects some seed to show it. `first` is tried before the others: one that did once. */
 export function mutant<T extends object, K extends keyof T>(
   name: string,
   problemsOf: (seed: number) => Promise<number>,
   of: T,
   method: K,
   broken: (original: T[K]) => T[K],
+  first?: number,
 ): void {
   it(`the checker reports ${name}`, { timeout: 120_000 }, async () => {
     const original = of[method];
     of[method] = broken(original);
     try {
+      if (first !== undefined && (await problemsOf(first)) > 0) return;
       for (let seed = 1; seed <= SEEDS; seed++) if ((await problemsOf(seed)) > 0) return;
     } finally {
       of[method] = original;

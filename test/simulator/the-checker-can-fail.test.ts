@@ -37,7 +37,8 @@ const mutant = <T extends object, K extends keyof T>(
   of: T,
   method: K,
   broken: (original: T[K]) => T[K],
-): void => anyMutant(name, async (seed) => (await simulate(planOf(seed))).problems.length, of, method, broken);
+  first?: number,
+): void => anyMutant(name, async (seed) => (await simulate(planOf(seed))).problems.length, of, method, broken, first);
 
 mutant('a writer that forgets keyed commands', PartitionTables.prototype, 'command', () => () => undefined);
 
@@ -46,6 +47,7 @@ mutant(
   FencedPartition.prototype,
   'caughtUp',
   () => () => Promise.resolve(),
+  45,
 );
 
 mutant(
@@ -125,7 +127,7 @@ mutant(
   () => () => [],
 );
 
-mutant('a fold of commits that were on their way and never came', Foresight.prototype, 'isInput', () => () => true);
+mutant('a fold of commits that were on their way and never came', Foresight.prototype, 'isInput', () => () => true, 26);
 
 mutant(
   'a runner that keeps the states of commits that never came',
@@ -177,6 +179,7 @@ mutant(
       const found = adopt.call(this, projectionId, by, through);
       return found && { ...found, position: through };
     },
+  25,
 );
 
 mutant(
@@ -200,6 +203,7 @@ mutant(
       const under = swap.call(this, projectionId);
       return under && { ...under, cursor: { phase: under.cursor.phase + 1, told: under.cursor.told } };
     },
+  34,
 );
 
 /** Saves the cursor, whatever is on its way. */
@@ -215,6 +219,7 @@ mutant(
       saveAtOnce.call(this, { phase: cursor.phase + 1, told: cursor.told });
       return after;
     },
+  34,
 );
 
 mutant(
@@ -222,6 +227,7 @@ mutant(
   TellingSwap.prototype,
   'save',
   () => saveAtOnce,
+  42,
 );
 
 mutant(
@@ -277,6 +283,7 @@ mutant(
         timestamp: 0,
       });
     },
+  24,
 );
 
 mutant(
@@ -354,6 +361,7 @@ mutant(
   PartitionTables.prototype,
   'setParted',
   () => () => undefined,
+  35,
 );
 
 mutant(
