@@ -192,9 +192,13 @@ async function runDotnet() {
 const LOOK_MS = 2_000;
 const ROOM = 0.3;
 
-/** Runs the jobs in their order, as many at once as there are cores. What waits for its processes leaves these idle: then one more. */
+/**
+ * Runs the jobs in their order, as many at once as there are cores. What waits for its processes leaves these idle: then one more, until
+ * there are twice as many.
+ */
 async function runAll(jobs) {
   const cores = Math.min(4, availableParallelism());
+  const most = 2 * cores;
   const sums = [];
   const waiting = [...jobs];
   let running = 0;
@@ -219,7 +223,7 @@ async function runAll(jobs) {
       const idle = total(now, 0) - total(before, 0);
       const all = idle + total(now, 1) - total(before, 1);
       before = now;
-      if (all > 0 && idle / all > ROOM && running <= cores) begin();
+      if (all > 0 && idle / all > ROOM && running < most) begin();
     }, LOOK_MS);
     look.unref();
     for (let i = 0; i < cores; i++) begin();
