@@ -1,10 +1,12 @@
 import type { Places } from '../aggregates/partition.js';
+import { background } from '../core/background.js';
 import { firstIndex } from '../core/first-index.js';
 import { InvariantError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { pause } from '../core/pause.js';
 import { READ_BYTES } from '../core/reads.js';
 import type { OrderBody } from '../core/records.js';
+import { nextTurn } from '../core/slices.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { Log, LogRecord, NewRecord, PartitionRef } from '../log/log.js';
 import { follow } from '../log/journal/follow.js';
@@ -43,6 +45,8 @@ export interface TenantOrderOptions {
 const TAIL_SPANS = 4096;
 /** How long an append waits for its place in the order, which only tells its client where in the feed it is. */
 const PLACE_WAIT_MS = 1_000;
+/** Appends that are told their places in one turn, and so answered, while several tenants ask. */
+const TOLD_AT_ONCE = 16;
 
 /** An offset whose place is waited for. */
 interface Unplaced {
@@ -71,6 +75,9 @@ export class TenantOrder implements Places {
   #lastRecordId: string;
   #end: number;
   #tail: OrderSpan[] = [];
+  /** Of whom the place is known, and who are to be told. */
+  readonly #told: (() => void)[] = [];
+  #telling = false;
   #unplaced: Unplaced[] = [];
   #giveUp: NodeJS.Timeout | undefined;
   /** Nothing was placed since somebody waited in vain: nobody writes the order now. */
@@ -179,9 +186,20 @@ export class TenantOrder implements Places {
     if (this.#unplaced.length === 0) return;
     const left: Unplaced[] = [];
     for (const one of this.#unplaced)
-      if (one.partition === partition && one.offset < end) one.resolve(base + one.offset - from);
+      if (one.partition === partition && one.offset < end) this.#told.push(() => one.resolve(base + one.offset - from));
       else left.push(one);
     this.#unplaced = left;
+    if (!this.#telling) void this.#tell();
+  }
+
+  /** Appends are answered when they are told, few on a turn while several tenants ask. */
+  async #tell(): Promise<void> {
+    this.#telling = true;
+    for (let count = 1; this.#told.length > 0; count++) {
+      this.#told.shift()?.();
+      if (count % TOLD_AT_ONCE === 0 && background.isShared) await nextTurn();
+    }
+    this.#telling = false;
   }
 
   #giveUpAfter(ms: number): NodeJS.Timeout {

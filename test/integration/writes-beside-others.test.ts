@@ -33,7 +33,7 @@ function others(): void {
   background.asked('calm');
 }
 
-async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE) {
+async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE, partitions = 1) {
   const log = new CountedLog({ path: join(temporaryDirectory(t), 'log') });
   t.after(() => log.close());
   const ground = testGround({ directory: temporaryDirectory(t), env: { SNAPSHOT_AFTER_RECORDS: '1000000' } });
@@ -43,10 +43,10 @@ async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE) {
   const storage = { log, codecs, store: openStore(ground), ownership };
   const registry = openTasks(ground, storage, openRunners(ground), {
     definitionsOf: () => definitions,
-    partitionsOf: () => 1,
-    snapshots: openSnapshots(ground, storage, () => 1),
+    partitionsOf: () => partitions,
+    snapshots: openSnapshots(ground, storage, () => partitions),
   });
-  const home = await registry.home(TENANT, 'a-0');
+  await registry.open(TENANT);
   const turn = { count: 0, going: true, others: false };
   t.after(() => (turn.going = false));
   const next = (): void => {
@@ -68,7 +68,8 @@ async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE) {
       Array.from({ length: count }, async (_, i) => {
         const aggregateId = `a-${i}`;
         const command = { commandId: keyed ? 'once' : uuidv7(), keyed, requestHash: Buffer.alloc(0), aggregateId };
-        const stored = await home.append({
+        const home = registry.home(TENANT, aggregateId);
+        const stored = await (home instanceof Promise ? await home : home).append({
           ...{
             ...command,
             aggregateType: 'account',
@@ -128,4 +129,13 @@ test('few appends are answered in one turn with the states that were folded toge
   share();
   const { answered } = await appendAll(300, 1);
   assert.ok(answered <= 16, `${answered} in a turn`);
+});
+
+test('few appends over several partitions are answered in one turn with their places, while others ask', async (t) => {
+  const { appendAll, share } = await world(t, NO_CODE, 4);
+  // All partitions are open.
+  await appendAll(40, 1);
+  share();
+  const { answered } = await appendAll(300, 1);
+  assert.ok(answered <= 32, `${answered} in a turn`);
 });
