@@ -10,7 +10,7 @@ import test, { type TestContext } from 'node:test';
 import { WebSocket } from 'ws';
 import { Api } from '../support/api.js';
 import { fill, NO_SMALL_DISK, smallDisk } from '../support/small-disk.js';
-import { PROGRAM, ROOT, startService, temporaryDirectory, until, type Service } from '../support/service.js';
+import { PROGRAM, programOf, ROOT, startService, temporaryDirectory, until, type Service } from '../support/service.js';
 
 const SHOWN_KEY = /^ {2}export STATEFOLD_API_KEY=(sf_\S+)$/m;
 /** Nobody: a user who owns nothing. */
@@ -26,7 +26,7 @@ function start(
   args: readonly string[] = ['serve'],
 ): ChildProcess {
   const base = { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0' };
-  const child = spawn(process.execPath, [PROGRAM, ...args], {
+  const child = spawn(process.execPath, [programOf(PROGRAM), ...args], {
     cwd: ROOT,
     env: { ...base, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
