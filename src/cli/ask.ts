@@ -31,7 +31,7 @@ export async function confirm(question: string, io: CliIo, what?: string): Promi
   return /^y(es)?$/i.test(await ask(`${question} [y/N] `, io, what));
 }
 
-/** For what can't be undone: the word itself is to be typed. */
-export async function confirmByTyping(question: string, word: string, io: CliIo, what?: string): Promise<boolean> {
-  return (await ask(`${question} Type ${word} to go on: `, io, what)) === word;
+/** For what can't be undone: the word itself is to be typed. @param what is about to be done; told also where nobody can be asked */
+export async function confirmByTyping(what: string, word: string, io: CliIo): Promise<boolean> {
+  return (await ask(`${what} Type ${word} to go on: `, io, what)) === word;
 }

@@ -14,7 +14,7 @@ export function addEraseCommand(program: Command, { io, server, show }: CommandC
     .option('--yes', 'do not ask')
     .action(async (aggregateId: string, { reason, yes }: { readonly reason?: string; readonly yes?: true }) => {
       const what = `This erases the aggregate ${aggregateId} with its events and its state, for good. Its id can not be used again.`;
-      if (yes !== true && !(await confirmByTyping(what, aggregateId, io, what))) throw notConfirmed();
+      if (yes !== true && !(await confirmByTyping(what, aggregateId, io))) throw notConfirmed();
       const path = `/aggregates/${encodeURIComponent(aggregateId)}`;
       const answer = (await server().tenant('DELETE', path, reason === undefined ? undefined : { reason })) as Fields;
       show(answer, () =>

@@ -82,8 +82,7 @@ export function addTenantCommands(program: Command, { io, server, show, exported
         throw new CliError(`--confirm names ${typed}, and the tenant to delete is ${tenantId}: nothing was deleted.`);
       if (yes === true && tenantId === DEFAULT_TENANT && typed === undefined)
         throw new CliError(`${what} For this one --yes is not enough: add --confirm ${tenantId}.`);
-      if (yes !== true && typed === undefined && !(await confirmByTyping(what, tenantId, io, what)))
-        throw notConfirmed();
+      if (yes !== true && typed === undefined && !(await confirmByTyping(what, tenantId, io))) throw notConfirmed();
       await server().admin('DELETE', path);
       show({ tenantId, deleted: true }, () => `Tenant ${tenantId} is deleted.\n`);
     });
