@@ -16,7 +16,7 @@ import { needsConnect, startConnect, type ConnectWorker } from '../support/conne
 import { freshPrefix, kafkaForTests } from '../support/kafka.js';
 import { land, landedChange, landedEvent, makeLandingTables, select, type LandedRow } from '../support/landed.js';
 import { ROOT } from '../support/service.js';
-import { startEngine, until } from './read-store-fixture.js';
+import { readyEngine, until } from './read-store-fixture.js';
 
 const TENANT = 'acme';
 /** Among them is one with several epochs and void records. */
@@ -151,8 +151,7 @@ describe('connectors', { skip: needsConnect, timeout: 240_000 }, () => {
     // A tombstone erases; it is no row.
     await send(topics.events, [...values.events.map(converter('events')), null]);
     await send(topics.changes, values.changes.map(converter('changes')));
-    const engine = startEngine(context);
-    await engine.ready(60_000);
+    const engine = await readyEngine(context);
     const endpoint = engine.endpoint();
     assert.ok(endpoint !== undefined);
     await makeLandingTables(endpoint);

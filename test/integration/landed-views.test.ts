@@ -17,7 +17,7 @@ import { land, landedChange, landedEvent, makeLandingTables, select, type Landed
 import { ChangesJudge, EventsJudge } from '../support/rules.js';
 import type { ClickHouseEndpoint } from '../../src/read-store/endpoint.js';
 import { eventRow } from '../contracts/read-store.contract.js';
-import { openStore, startEngine } from './read-store-fixture.js';
+import { openStore, readyEngine } from './read-store-fixture.js';
 
 const SEEDS = 60;
 
@@ -49,8 +49,7 @@ async function simulatedLog(seed: number): Promise<SimulatedLog> {
 
 /** An engine with the tables and views of the connectors. */
 async function landingEngine(context: TestContext): Promise<ClickHouseEndpoint> {
-  const engine = startEngine(context);
-  await engine.ready(60_000);
+  const engine = await readyEngine(context);
   const endpoint = engine.endpoint() ?? assert.fail('the engine is ready, and has no endpoint');
   await makeLandingTables(endpoint);
   return endpoint;
@@ -407,8 +406,7 @@ const OF_NUMBERS = [
 ];
 
 it('the views have the numbers that the tables of the read store have', { timeout: 60_000 }, async (context) => {
-  const engine = startEngine(context);
-  await engine.ready(60_000);
+  const engine = await readyEngine(context);
   const endpoint = engine.endpoint() ?? assert.fail('the engine is ready, and has no endpoint');
   await makeLandingTables(endpoint);
   const store = openStore(context, engine);

@@ -2,12 +2,22 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { AppendRefusedError } from '../../src/log/log.js';
 import { LogCursorStore } from '../../src/webhooks/log-cursor-store.js';
 import { ManualTimers, until } from '../support/notifier-world.js';
+
+async function openStore(t: TestContext): Promise<{ readonly log: LmdbLog; readonly store: LogCursorStore }> {
+  const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
+  const log = new LmdbLog({ path });
+  t.after(async () => {
+    await log.close();
+    await rm(path, { recursive: true, force: true });
+  });
+  return { log, store: await LogCursorStore.open(log, silentLogger, new ManualTimers()) };
+}
 
 test('the latest save of each endpoint is there after a restart, in few appends, also when appends failed meanwhile', async (t) => {
   const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
@@ -46,13 +56,7 @@ test('the latest save of each endpoint is there after a restart, in few appends,
 });
 
 test('what is asked to be written at once is, whatever changes meanwhile, and is refused while the log takes nothing', async (t) => {
-  const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
-  const log = new LmdbLog({ path });
-  t.after(async () => {
-    await log.close();
-    await rm(path, { recursive: true, force: true });
-  });
-  const store = await LogCursorStore.open(log, silentLogger, new ManualTimers());
+  const { log, store } = await openStore(t);
   const append = log.append.bind(log);
   const place = (end: number) => ({ end, pending: [], deadLetters: [] });
   log.append = (partition, records) => {
@@ -70,13 +74,7 @@ test('what is asked to be written at once is, whatever changes meanwhile, and is
 });
 
 test('checkpoints of many endpoints are put together in slices, between which others have their turn', async (t) => {
-  const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
-  const log = new LmdbLog({ path });
-  t.after(async () => {
-    await log.close();
-    await rm(path, { recursive: true, force: true });
-  });
-  const store = await LogCursorStore.open(log, silentLogger, new ManualTimers());
+  const { store } = await openStore(t);
   const turnsBefore: number[] = [];
   let turns = 0;
   let ended = false;
@@ -96,14 +94,8 @@ test('checkpoints of many endpoints are put together in slices, between which ot
 });
 
 test('what was saved here stays, whatever older is read of it, and while it is written; what another wrote later counts', async (t) => {
-  const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
-  const log = new LmdbLog({ path });
-  t.after(async () => {
-    await log.close();
-    await rm(path, { recursive: true, force: true });
-  });
+  const { log, store } = await openStore(t);
   const place = (end: number) => ({ end, pending: [], deadLetters: [] });
-  const store = await LogCursorStore.open(log, silentLogger, new ManualTimers());
   const other = await LogCursorStore.open(log, silentLogger, new ManualTimers());
   const ends = (of: LogCursorStore) => ['t1/p1', 't1/p2'].map((id) => of.load(id)?.end);
   other.save('t1/p2', place(100));

@@ -48,6 +48,13 @@ export function startEngine(cleanUp: CleanUp, options: Partial<EmbeddedEngineOpt
   return engine;
 }
 
+/** One that answers. */
+export async function readyEngine(cleanUp: CleanUp): Promise<EmbeddedEngine> {
+  const engine = startEngine(cleanUp);
+  await engine.ready(60_000);
+  return engine;
+}
+
 export function openStore(
   cleanUp: CleanUp,
   engine: EmbeddedEngine,

@@ -3,15 +3,14 @@ import { before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { createClient } from '@clickhouse/client';
 import type { ClickHouseEndpoint } from '../../src/read-store/endpoint.js';
-import { startEngine, suiteCleanUp, until } from './read-store-fixture.js';
+import { readyEngine, suiteCleanUp, until } from './read-store-fixture.js';
 
 describe("the embedded engine's HTTP interface", () => {
   const cleanUp = suiteCleanUp();
   let endpoint: ClickHouseEndpoint;
 
   before(async () => {
-    const engine = startEngine(cleanUp);
-    await engine.ready(60_000);
+    const engine = await readyEngine(cleanUp);
     const ready = engine.endpoint();
     assert.ok(ready !== undefined);
     endpoint = ready;

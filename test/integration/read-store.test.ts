@@ -2,7 +2,7 @@ import { describe, it } from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
 import { ClickHouseReadStore } from '../../src/read-store/clickhouse/clickhouse-read-store.js';
 import { readStoreContract, type ReadStoreUnderTest } from '../contracts/read-store.contract.js';
-import { openStore, SCHEMAS, startEngine, suiteCleanUp } from './read-store-fixture.js';
+import { openStore, SCHEMAS, readyEngine, suiteCleanUp } from './read-store-fixture.js';
 
 const once = (make: () => Promise<ReadStoreUnderTest>): (() => Promise<ReadStoreUnderTest>) => {
   let made: Promise<ReadStoreUnderTest> | undefined;
@@ -15,8 +15,7 @@ describe('the embedded engine', () => {
     'embedded',
     once(async () => {
       let rejections = 0;
-      const engine = startEngine(cleanUp);
-      await engine.ready(60_000);
+      const engine = await readyEngine(cleanUp);
       const store = openStore(cleanUp, engine, { onRowRejected: () => rejections++ });
       await store.ensureSchema();
       return { store, rejections: () => rejections };

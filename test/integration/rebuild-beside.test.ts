@@ -11,7 +11,7 @@ import type { EmbeddedEngine } from '../../src/read-store/embedded/embedded-engi
 import { RebuildableSink } from '../../src/read-store/rebuildable-sink.js';
 import type { RebuildReach, RebuildStatus } from '../../src/read-store/rebuild.js';
 import type { SecondTables } from '../../src/read-store/second-tables.js';
-import { openStore, rowsOf, SCHEMAS, startEngine, suiteCleanUp, until, type CleanUp } from './read-store-fixture.js';
+import { openStore, rowsOf, SCHEMAS, readyEngine, suiteCleanUp, until, type CleanUp } from './read-store-fixture.js';
 import { ListedLog } from './sink-fixture.js';
 
 /** Small blocks: a rebuild takes many rounds. */
@@ -27,8 +27,7 @@ describe('a rebuild beside the live tables', () => {
   let engine: EmbeddedEngine;
 
   before(async () => {
-    engine = startEngine(cleanUp);
-    await engine.ready(60_000);
+    engine = await readyEngine(cleanUp);
   });
 
   /** Of the catalog. */

@@ -8,7 +8,7 @@ import type { ClickHouseReadStore } from '../../src/read-store/clickhouse/clickh
 import type { EmbeddedEngine } from '../../src/read-store/embedded/embedded-engine.js';
 import { Sink, type SinkOptions } from '../../src/read-store/sink.js';
 import { NASTY } from '../contracts/read-store.contract.js';
-import { openStore, rowsOf, startEngine, suiteCleanUp, until, type CleanUp } from './read-store-fixture.js';
+import { openStore, rowsOf, readyEngine, suiteCleanUp, until, type CleanUp } from './read-store-fixture.js';
 import { ListedLog } from './sink-fixture.js';
 
 describe('the sink, into a real engine', () => {
@@ -17,8 +17,7 @@ describe('the sink, into a real engine', () => {
   let store: ClickHouseReadStore;
 
   before(async () => {
-    engine = startEngine(cleanUp);
-    await engine.ready(60_000);
+    engine = await readyEngine(cleanUp);
     store = openStore(cleanUp, engine);
     await store.ensureSchema();
   });

@@ -22,7 +22,7 @@ import { ServerSql } from '../../src/read-store/clickhouse/server-sql.js';
 import { SqlRefusedError, type SqlAnswer } from '../../src/read-store/tenant-sql.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { ROOT } from '../support/service.js';
-import { startEngine } from './read-store-fixture.js';
+import { readyEngine } from './read-store-fixture.js';
 
 const LIMITS = { seconds: 5, rows: 1000, bytes: 1_000_000, memoryBytes: 256 * 1024 * 1024 };
 const never = new AbortController().signal;
@@ -199,8 +199,7 @@ test('a statement that fails, before its answer and in it, has the words and the
 });
 
 test('every statement about users is one that the engine parses, and every setting one that it has', async (t) => {
-  const engine = startEngine(t);
-  await engine.ready(60_000);
+  const engine = await readyEngine(t);
   const endpoint = engine.endpoint();
   assert.ok(endpoint !== undefined);
   const run = async (sql: string): Promise<void> => {

@@ -9,7 +9,7 @@ import { before, describe, it } from 'node:test';
 import { ClickHouseConnection } from '../../src/read-store/clickhouse/connection.js';
 import type { EmbeddedEngine } from '../../src/read-store/embedded/embedded-engine.js';
 import type { ClickHouseEndpoint } from '../../src/read-store/endpoint.js';
-import { startEngine, suiteCleanUp, until, type CleanUp } from './read-store-fixture.js';
+import { readyEngine, suiteCleanUp, until, type CleanUp } from './read-store-fixture.js';
 
 /** Far more than anybody waits for, and nothing that is kept. */
 const ENDLESS = 'INSERT INTO nothing SELECT number FROM numbers(1000000000000) SETTINGS max_threads = 1';
@@ -19,8 +19,7 @@ describe('a statement that writes and is given up', () => {
   let engine: EmbeddedEngine;
 
   before(async () => {
-    engine = startEngine(cleanUp);
-    await engine.ready(60_000);
+    engine = await readyEngine(cleanUp);
   });
 
   const reached = (): ClickHouseEndpoint => {

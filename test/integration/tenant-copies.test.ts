@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { TenantCopies, type TenantCopy } from '../../src/read-store/embedded/tenant-copies.js';
-import { openStore, rowsOf, SCHEMAS, startEngine } from './read-store-fixture.js';
+import { openStore, rowsOf, SCHEMAS, readyEngine } from './read-store-fixture.js';
 
 const IDLE_MS = 1_000;
 
 test('a copy that nobody asks for is removed, one that is asked for stays, and is made anew when it is wanted', async (t) => {
-  const engine = startEngine(t);
-  await engine.ready(60_000);
+  const engine = await readyEngine(t);
   const store = openStore(t, engine);
   let now = 0;
   const copies = new TenantCopies({
@@ -51,8 +50,7 @@ test('a copy that nobody asks for is removed, one that is asked for stays, and i
 });
 
 test('tables that others took the place of: the next copy is of the new ones, and the former stays for those who read it', async (t) => {
-  const engine = startEngine(t);
-  await engine.ready(60_000);
+  const engine = await readyEngine(t);
   const store = openStore(t, engine);
   let now = 0;
   const copies = new TenantCopies({
