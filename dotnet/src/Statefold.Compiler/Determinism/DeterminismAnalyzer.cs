@@ -84,12 +84,12 @@ internal sealed class DeterminismAnalyzer
     private void LookAtType(INamedTypeSymbol type)
     {
         // A base class of the framework is constructed without an operation that says so.
-        if (type.BaseType is { } parent && !IsOwn(parent) && parent.InstanceConstructors.FirstOrDefault(c => c.Parameters.IsEmpty) is { } constructor)
+        if (type.BaseType is { } parent && !compilation.Owns(parent) && parent.InstanceConstructors.FirstOrDefault(c => c.Parameters.IsEmpty) is { } constructor)
         {
             Check(constructor, type.Locations.FirstOrDefault(), $"{type.Name} : {parent.Name}");
         }
 
-        foreach (var inherited in type.Interfaces.Append(type.BaseType).OfType<INamedTypeSymbol>().Where(one => !IsOwn(one)))
+        foreach (var inherited in type.Interfaces.Append(type.BaseType).OfType<INamedTypeSymbol>().Where(one => !compilation.Owns(one)))
         {
             if ((framework.OfType(inherited) ?? (Allowed.MayBeBase(inherited) ? null : Rule.Base)) is { IsError: true } rule)
             {
@@ -198,7 +198,7 @@ internal sealed class DeterminismAnalyzer
 
     private void LookAtEnumerated(IOperation collection)
     {
-        if (Values.Unwrapped(collection) is { Type: INamedTypeSymbol type } given && !IsOwn(type) && framework.OfType(type) is { } rule)
+        if (Values.Unwrapped(collection) is { Type: INamedTypeSymbol type } given && !compilation.Owns(type) && framework.OfType(type) is { } rule)
         {
             breaches.Add(rule, Places.Of(given.Syntax), $"foreach over {type.Name}");
         }
@@ -207,7 +207,7 @@ internal sealed class DeterminismAnalyzer
     private void Check(ISymbol member, SyntaxNode syntax)
     {
         // An operator of the language itself (`1 + 2`) is no type's, nor is a function pointer's call.
-        if (member.ContainingType is not null && !breaches.Full && !IsOwn(member) && framework.Of(member) is not null && !IsInNameOf(syntax))
+        if (member.ContainingType is not null && !breaches.Full && !compilation.Owns(member) && framework.Of(member) is not null && !IsInNameOf(syntax))
         {
             Check(member, Places.Of(syntax), Name(member));
         }
@@ -225,8 +225,6 @@ internal sealed class DeterminismAnalyzer
             breaches.Add(rule == Rule.HashCode ? values.Hash : rule, place, subject);
         }
     }
-
-    private bool IsOwn(ISymbol member) => SymbolEqualityComparer.Default.Equals(member.ContainingAssembly, compilation.Assembly);
 
     private static bool IsInNameOf(SyntaxNode syntax) => syntax.Ancestors().TakeWhile(n => n is ExpressionSyntax or ArgumentSyntax or ArgumentListSyntax)
         .Any(n => n is InvocationExpressionSyntax { Expression: IdentifierNameSyntax { Identifier.ValueText: "nameof" } });

@@ -246,7 +246,7 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
     private void LookAtMember(IOperation operation, ISymbol member, IOperation? instance)
     {
         var table = instance?.Type is { } type && HashTables.Is(type) ? type : HashTables.Is(member.ContainingType) ? member.ContainingType : null;
-        if (table is null || IsOwn(member))
+        if (table is null || compilation.Owns(member))
         {
             return;
         }
@@ -316,7 +316,7 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
 
     private void LookAtTypeArguments(INamedTypeSymbol? type, SyntaxNode syntax)
     {
-        for (; type is { IsGenericType: true } && IsOwn(type); type = type.ContainingType)
+        for (; type is { IsGenericType: true } && compilation.Owns(type); type = type.ContainingType)
         {
             foreach (var (parameter, argument) in type.OriginalDefinition.TypeParameters.Zip(type.TypeArguments))
             {
@@ -327,7 +327,7 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
 
     private void Give(ITypeParameterSymbol parameter, ITypeSymbol argument, SyntaxNode syntax, string subject)
     {
-        if (!IsOwn(parameter) || SymbolEqualityComparer.Default.Equals(parameter, argument))
+        if (!compilation.Owns(parameter) || SymbolEqualityComparer.Default.Equals(parameter, argument))
         {
             return;
         }
@@ -394,8 +394,8 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
                     return (OfCall(call, argument), $"{call.TargetMethod.ContainingType.Name}.{call.TargetMethod.Name}");
                 case IArgumentOperation { Parent: IObjectCreationOperation { Type: { } made } creation } argument:
                     return (HashTables.Is(made) && ComparesByDefault(creation.Arguments) ? Fate.IsFine : OfSorted(made, creation.Arguments.Where(one => one != argument)), $"new {made.Name}");
-                case IInvocationOperation { TargetMethod: var method } when !IsOwn(method) && Unordered.Contains(method.Name):
-                case IPropertyReferenceOperation { Property: var property } when !IsOwn(property) && Unordered.Contains(property.Name):
+                case IInvocationOperation { TargetMethod: var method } when !compilation.Owns(method) && Unordered.Contains(method.Name):
+                case IPropertyReferenceOperation { Property: var property } when !compilation.Owns(property) && Unordered.Contains(property.Name):
                     return (Fate.IsFine, null);
                 case IReturnOperation returned when SelectManyOf(returned) is { } call:
                     return (OfPassing(call), "Enumerable.SelectMany");
@@ -421,7 +421,7 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
                 : Fate.Leaks;
         }
 
-        if (IsOwn(method))
+        if (compilation.Owns(method))
         {
             return Fate.Leaks;
         }
@@ -472,7 +472,7 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
 
     /// <summary>Of elements that an own <c>Equals</c> takes for the same it keeps the one that came first.</summary>
     private bool KeepsFirst(IInvocationOperation call) => call.TargetMethod is { Name: "Distinct" or "Union" or "Except" or "Intersect", TypeArguments: [var element] }
-        && IsOwn(element) && element.GetMembers("Equals").Any(one => !one.IsImplicitlyDeclared);
+        && compilation.Owns(element) && element.GetMembers("Equals").Any(one => !one.IsImplicitlyDeclared);
 
     /// <summary>Only what is ordered by all of it has one order.</summary>
     private Fate OfSorting(IInvocationOperation call)
@@ -575,8 +575,6 @@ internal sealed class HashOrder(Compilation compilation, TypesInUse inUse, Breac
     private static bool IsComparison(IMethodSymbol method) => method.Name is "Equals" or "ReferenceEquals" or "ThrowIfNull" && method.ContainingNamespace.ToDisplayString().StartsWith("System", StringComparison.Ordinal);
 
     private static IOperation Converted(IOperation value) => value is IConversionOperation { Operand: var operand } ? Converted(operand) : value;
-
-    private bool IsOwn(ISymbol symbol) => SymbolEqualityComparer.Default.Equals(symbol.ContainingAssembly, compilation.Assembly);
 
     private enum Fate
     {

@@ -155,7 +155,7 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
             return;
         }
 
-        for (var at = type; at is not null && SymbolEqualityComparer.Default.Equals(at.ContainingAssembly, compilation.Assembly); at = at.BaseType)
+        for (var at = type; at is not null && compilation.Owns(at); at = at.BaseType)
         {
             folds.Add(at.OriginalDefinition);
         }
@@ -172,7 +172,7 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
     private void Write(IOperation target)
     {
         // Of the framework's own: a setting that all code of the process shares.
-        if (target is IMemberReferenceOperation { Instance: null, Member: { IsStatic: true } shared } && !SymbolEqualityComparer.Default.Equals(shared.ContainingAssembly, compilation.Assembly))
+        if (target is IMemberReferenceOperation { Instance: null, Member: { IsStatic: true } shared } && !compilation.Owns(shared))
         {
             breaches.Add(Rule.FrameworkState, target.Syntax.GetLocation(), Places.TextOf(target.Syntax));
             return;
@@ -201,7 +201,7 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
     private void Call(IInvocationOperation call)
     {
         var method = call.TargetMethod.OriginalDefinition;
-        var isOwn = SymbolEqualityComparer.Default.Equals(method.ContainingAssembly, compilation.Assembly);
+        var isOwn = compilation.Owns(method);
         var receiver = call.Instance ?? (Mutators.ChangesFirstArgument(method) ? call.Arguments.FirstOrDefault()?.Value : null);
         if (receiver is null)
         {
@@ -269,7 +269,7 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
             switch (operation)
             {
                 case IMemberReferenceOperation { Instance: null, Member: { IsStatic: true } found } when found is IFieldSymbol or IPropertySymbol or IEventSymbol:
-                    var isOwn = SymbolEqualityComparer.Default.Equals(found.ContainingAssembly, compilation.Assembly);
+                    var isOwn = compilation.Owns(found);
                     return isOwn ? new Root(Owner.Static, true, found) : Root.None;
                 case IMemberReferenceOperation { Instance: var instance, Member: var read } when read is IFieldSymbol or IPropertySymbol or IEventSymbol:
                     (operation, path, outermost) = (instance, true, read);

@@ -37,13 +37,13 @@ internal sealed class SideEffects(Compilation compilation)
         IInvocationOperation { TargetMethod: { MethodKind: MethodKind.DelegateInvoke } } => true,
         IInvocationOperation { TargetMethod: var method } call => Has(method, Mutators.ChangesFirstArgument(method) ? call.Arguments.FirstOrDefault()?.Value : call.Instance, code),
         IMethodReferenceOperation { Method: var method, Instance: var instance } => Has(method, instance, code),
-        IPropertyReferenceOperation { Property: var property } => IsOwn(property) && new[] { property.GetMethod, property.SetMethod }.Any(one => one is not null && Has(one, null)),
-        _ => Operations.MembersOf(operation).OfType<IMethodSymbol>().Any(method => IsOwn(method) && Has(method, null)),
+        IPropertyReferenceOperation { Property: var property } => compilation.Owns(property) && new[] { property.GetMethod, property.SetMethod }.Any(one => one is not null && Has(one, null)),
+        _ => Operations.MembersOf(operation).OfType<IMethodSymbol>().Any(method => compilation.Owns(method) && Has(method, null)),
     });
 
     private bool Has(IMethodSymbol method, IOperation? instance, IOperation? code = null)
     {
-        if (IsOwn(method))
+        if (compilation.Owns(method))
         {
             return InOwn(method.OriginalDefinition);
         }
@@ -90,8 +90,6 @@ internal sealed class SideEffects(Compilation compilation)
         var code = compilation.GetSemanticModel(syntax.SyntaxTree).GetOperation(syntax);
         return code is not null && InCode(code);
     }
-
-    private bool IsOwn(ISymbol symbol) => SymbolEqualityComparer.Default.Equals(symbol.ContainingAssembly, compilation.Assembly);
 
     /// <summary>A variable of the code, or a member of what it has made.</summary>
     private static bool IsInside(IOperation target, IOperation code) => target switch

@@ -68,7 +68,7 @@ internal sealed class TypesInUse(Compilation compilation, FrameworkRules framewo
     {
         for (; type is not null; type = type.ContainingType)
         {
-            LookAtArguments(type.TypeParameters, type.TypeArguments, IsOwn(type), syntax, subject);
+            LookAtArguments(type.TypeParameters, type.TypeArguments, compilation.Owns(type), syntax, subject);
         }
     }
 
@@ -97,9 +97,7 @@ internal sealed class TypesInUse(Compilation compilation, FrameworkRules framewo
 
     /// <summary>It may read JSON into its type arguments: it does, or it is the upload's own.</summary>
     private bool Reads(IMethodSymbol method) =>
-        IsOwn(method) || method.ContainingNamespace?.ToDisplayString() is { } space && (space == "Statefold" || space.StartsWith("System.Text.Json", StringComparison.Ordinal));
-
-    private bool IsOwn(ISymbol symbol) => SymbolEqualityComparer.Default.Equals(symbol.ContainingAssembly, compilation.Assembly);
+        compilation.Owns(method) || method.ContainingNamespace?.ToDisplayString() is { } space && (space == "Statefold" || space.StartsWith("System.Text.Json", StringComparison.Ordinal));
 
     private static bool TakesDelegate(IMethodSymbol method) => method.Parameters.Any(p => p.Type.TypeKind == TypeKind.Delegate);
 
@@ -107,14 +105,14 @@ internal sealed class TypesInUse(Compilation compilation, FrameworkRules framewo
 
     /// <summary>The constructor that generic code calls.</summary>
     private (Rule Rule, ITypeSymbol Type)? Made(ITypeSymbol type) =>
-        type is INamedTypeSymbol named && !IsOwn(named) && named.InstanceConstructors.FirstOrDefault(c => c.Parameters.IsEmpty) is { } constructor && framework.Of(constructor) is { IsError: true } rule
+        type is INamedTypeSymbol named && !compilation.Owns(named) && named.InstanceConstructors.FirstOrDefault(c => c.Parameters.IsEmpty) is { } constructor && framework.Of(constructor) is { IsError: true } rule
             ? (rule, type)
             : null;
 
     private (Rule Rule, ITypeSymbol Type)? OfType(ITypeSymbol type) => type switch
     {
         IArrayTypeSymbol { ElementType: var element } => OfType(element),
-        INamedTypeSymbol { IsAnonymousType: false } named when !IsOwn(named) && framework.OfType(named) is { IsError: true } rule => (rule, named),
+        INamedTypeSymbol { IsAnonymousType: false } named when !compilation.Owns(named) && framework.OfType(named) is { IsError: true } rule => (rule, named),
         INamedTypeSymbol named => named.TypeArguments.Select(OfType).FirstOrDefault(found => found is not null),
         _ => null,
     };
@@ -160,14 +158,14 @@ internal sealed class TypesInUse(Compilation compilation, FrameworkRules framewo
     private IEnumerable<ITypeSymbol> Inner(ITypeSymbol type) => type switch
     {
         IArrayTypeSymbol { ElementType: var element } => [element],
-        INamedTypeSymbol named when IsOwn(named) || named.IsAnonymousType =>
+        INamedTypeSymbol named when compilation.Owns(named) || named.IsAnonymousType =>
         [
             .. named.TypeArguments,
             .. NamedByAttributes(named),
             .. named.GetMembers().OfType<IPropertySymbol>().Where(IsRead).Select(p => p.Type),
             .. named.GetMembers().OfType<IFieldSymbol>().Where(IsRead).Select(f => f.Type),
             .. named.InstanceConstructors.Where(c => IsCalled(c) && !IsCopy(c)).SelectMany(c => c.Parameters).Select(p => p.Type),
-            .. named.BaseType is { } parent && IsOwn(parent) ? [parent] : Array.Empty<ITypeSymbol>(),
+            .. named.BaseType is { } parent && compilation.Owns(parent) ? [parent] : Array.Empty<ITypeSymbol>(),
         ],
         INamedTypeSymbol named => named.TypeArguments,
         _ => [],
