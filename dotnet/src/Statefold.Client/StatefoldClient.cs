@@ -290,7 +290,8 @@ public sealed class StatefoldClient : IDisposable
             PlaceOf = item => item.Sequence,
 
             // Past all that there are, so that none is read.
-            Newest = async token => (await transport.GetAsync($"{path}/notifications?limit=1&afterSequence={PastAll}", null, token).ConfigureAwait(false)).Sequence,
+            Newest = async token =>
+                (await transport.GetAsync($"{path}/notifications?limit=1&afterSequence={PastAll}", null, token).ConfigureAwait(false)).Sequence,
         };
         return Subscription<StateChange<T>>.FollowAsync(transport, followed, options, cancellation);
     }

@@ -9,7 +9,10 @@ namespace Statefold.Client;
 /// <param name="Payload">All of the body.</param>
 public sealed record WebhookMessage(string Id, DateTimeOffset At, string Type, JsonElement Payload)
 {
-    /// <summary>Its member <c>data</c> as a type of yours: a <see cref="StateChange{T}"/>, a <see cref="FeedEvent"/>, or of an aggregate that was erased a <see cref="FeedErasure"/>: whoever has copies of its events is to erase them, too.</summary>
+    /// <summary>
+    /// Its member <c>data</c> as a type of yours: a <see cref="StateChange{T}"/>, a <see cref="FeedEvent"/>, or of an aggregate that was erased a
+    /// <see cref="FeedErasure"/>: whoever has copies of its events is to erase them, too.
+    /// </summary>
     /// <typeparam name="T">The shape.</typeparam>
     /// <param name="json">By default as for the web: names in camel case.</param>
     /// <exception cref="JsonException">It has another shape.</exception>
