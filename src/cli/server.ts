@@ -184,11 +184,11 @@ export class Server {
   #refusal(status: number, answer: unknown, path: string, refused: string): CliError {
     if (status === 401) return new CliError(`The service at ${this.url} ${refused}.`);
     const problem = describeProblem(answer, path);
-    if (problem === undefined)
+    if (problem === undefined) {
+      const what = `${this.url} is not a Statefold service: it answered ${status} to ${path.replace(/\?.*/s, '')}, and no reason. Say where the service is with --url or STATEFOLD_URL.`;
       // What stands before the service answers so while it is away.
-      return new (status < 500 ? CliError : AwayError)(
-        `${this.url} is not a Statefold service: it answered ${status} to ${path.replace(/\?.*/s, '')}, and no reason. Say where the service is with --url or STATEFOLD_URL.`,
-      );
+      return status < 500 ? new CliError(what) : new AwayError(what);
+    }
     return status < 500 && status !== 429
       ? new CommandRefusedError(problem.text, problem.code)
       : new AwayError(problem.text);
