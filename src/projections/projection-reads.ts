@@ -15,6 +15,7 @@ import type {
   ProjectionStatesQuery,
   SnapshotQuery,
 } from './projections.js';
+import { whenFound } from './when-found.js';
 
 /** The projections that answers rest on. */
 export interface ServedProjections {
@@ -117,25 +118,16 @@ export class ProjectionReads implements Projections {
 
   includes(projectionId: string, place: number, signal: AbortSignal): Promise<boolean> {
     const { tables, projections, cursor } = this.#options;
-    return new Promise((resolve, reject) => {
-      const ends: (() => void)[] = [];
-      const settle = (outcome: () => void): void => {
-        for (const end of ends.splice(0)) end();
-        outcome();
-      };
-      const look = (): void => {
-        try {
-          projections.mustServe();
-          if (cursor.stored > place && tables.liveProjection(projectionId) !== undefined) settle(() => resolve(true));
-          else if (signal.aborted) settle(() => resolve(false));
-        } catch (error) {
-          settle(() => reject(error instanceof Error ? error : new Error(String(error))));
-        }
-      };
-      signal.addEventListener('abort', look);
-      ends.push(() => signal.removeEventListener('abort', look), cursor.onStored(look), this.onLive(look));
-      look();
-    });
+    return whenFound<boolean>(
+      () => {
+        projections.mustServe();
+        if (cursor.stored > place && tables.liveProjection(projectionId) !== undefined) return true;
+        return signal.aborted ? false : undefined;
+      },
+      signal,
+      (look) => cursor.onStored(look),
+      (look) => this.onLive(look),
+    );
   }
 
   eventsPerSecond(projectionId: string): number | undefined {

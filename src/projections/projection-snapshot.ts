@@ -6,6 +6,7 @@ import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { ChangesWriter } from './changes-writer.js';
 import type { ProjectionCursor } from './projection-cursor.js';
 import type { ProjectionSnapshot, SnapshotQuery } from './projections.js';
+import { whenFound } from './when-found.js';
 
 /** How much is held, and done at a time. Tests take less. */
 export interface SnapshotBounds {
@@ -87,28 +88,19 @@ export class ProjectionSnapshots {
   }
 
   /** Resolves when the changes of all inputs up to this one are in the rows. */
-  #stored(input: number, signal: AbortSignal): Promise<void> {
+  #stored(input: number, signal: AbortSignal): Promise<unknown> {
     const { cursor, changes, mustServe, onLive } = this.#options;
-    return new Promise((resolve, reject) => {
-      const ends: (() => void)[] = [];
-      const settle = (outcome: () => void): void => {
-        for (const end of ends.splice(0)) end();
-        outcome();
-      };
-      const look = (): void => {
-        try {
-          mustServe();
-          signal.throwIfAborted();
-          // What retention took before it was read here is made anew by the code.
-          if (cursor.stored > input && !changes.isTrimmed(cursor.stored)) settle(resolve);
-        } catch (error) {
-          settle(() => reject(error instanceof Error ? error : new Error(String(error))));
-        }
-      };
-      signal.addEventListener('abort', look);
-      ends.push(() => signal.removeEventListener('abort', look), cursor.onStored(look), onLive(look));
-      look();
-    });
+    return whenFound(
+      () => {
+        mustServe();
+        signal.throwIfAborted();
+        // What retention took before it was read here is made anew by the code.
+        return cursor.stored > input && !changes.isTrimmed(cursor.stored) ? true : undefined;
+      },
+      signal,
+      (look) => cursor.onStored(look),
+      (look) => onLive(look),
+    );
   }
 
   /** The rows of some keys are few. */
