@@ -9,7 +9,7 @@ export interface SoakLoadOptions {
   readonly lanes: number;
   /** Requests under way at one time, at most. */
   readonly clients: number;
-  /** Appends a second, now. */
+  /** Appends a second, now; 0 is a rest. */
   readonly rate: () => number;
 }
 
@@ -34,6 +34,8 @@ export class SoakLoad {
   #events = 0;
   #commands = 0;
   #stopping = false;
+  /** Appends that are due and were not sent yet. */
+  #due = 0;
   /** Most that was due and could not be sent for want of a client. */
   overdue = 0;
 
@@ -42,6 +44,16 @@ export class SoakLoad {
     // A connection that is idle is given up long before the service closes it: what is sent in that moment is lost.
     const idle = { keepAliveTimeout: 1000, keepAliveMaxTimeout: 1000 };
     this.#pools = options.urls.map((url) => new Pool(url, { connections: options.clients, pipelining: 1, ...idle }));
+  }
+
+  /** Commands that were begun. */
+  get appends(): number {
+    return this.#commands;
+  }
+
+  /** All that was sent is answered. */
+  get isIdle(): boolean {
+    return this.#under.size === 0;
   }
 
   takeLatencies(): readonly number[] {
@@ -71,19 +83,21 @@ export class SoakLoad {
 
   /** Until `stop`. */
   async run(): Promise<void> {
-    let [last, due] = [performance.now(), 0];
+    let last = performance.now();
     for (;;) {
       await new Promise((resolve) => setTimeout(resolve, 10));
       // Asked behind the pause: whoever stops waits for what is under way by then, and closes the connections.
       if (this.#stopping) return;
       const now = performance.now();
-      due += (this.#options.rate() * (now - last)) / 1000;
+      const rate = this.#options.rate();
+      // What could not be sent in time is not sent into a rest.
+      this.#due = rate === 0 ? 0 : this.#due + (rate * (now - last)) / 1000;
       last = now;
-      while (due >= 1 && this.#under.size < this.#options.clients) {
-        due--;
+      while (this.#due >= 1 && this.#under.size < this.#options.clients) {
+        this.#due--;
         this.#begin();
       }
-      this.overdue = Math.max(this.overdue, Math.floor(due));
+      this.overdue = Math.max(this.overdue, Math.floor(this.#due));
     }
   }
 
