@@ -1,28 +1,7 @@
 import { Command, CommanderError } from 'commander';
-import { addAssistantCommand } from './assistant.js';
-import { addAuditCommand } from './audit.js';
-import { addBackupCommands } from './backup.js';
-import { CliError, CliExit, FAILED, table, type CliIo, type ServeOptions } from './io.js';
-import { addProjectCommands } from './project/commands.js';
-import { Server } from './server.js';
-import { addKeyCommands } from './keys.js';
-import { addSqlAccountCommands } from './sql-accounts.js';
-import { addSqlCommands } from './sql-commands.js';
-import { addTenantCommands } from './tenants.js';
-import type { CommandContext } from './context.js';
-import { addTopicCommands } from './topics.js';
-import { addEraseCommand } from './erase.js';
-import { addEventTypeCommands } from './event-types.js';
-import { addTransferCommands } from './transfer.js';
-import { addTypesCommand } from './types/command.js';
-import { addVerifyCommand } from './verify.js';
-import { addWebhookCommands } from './webhooks.js';
+import { CliError, CliExit, FAILED, type CliIo, type ServeOptions } from './io.js';
 import { unwritableOutput } from './writer.js';
 
-interface Global {
-  readonly url?: string;
-  readonly json?: true;
-}
 const SERVE_HELP = `
 Settings are environment variables; docs/reference/settings.md has all of them:
   PORT                where it listens (8080)
@@ -31,8 +10,11 @@ Settings are environment variables; docs/reference/settings.md has all of them:
   STATEFOLD_API_KEY   a key of the tenant default; unset: the first start makes one, and prints it
   KAFKA_BROKERS       an Apache Kafka that keeps the log; unset: it is in the data directory`;
 
-/** The command line. Commands throw CliError and CommanderError, and `serve` StartupError. */
-export function buildProgram(io: CliIo): Command {
+/**
+ * The command line. Commands throw CliError and CommanderError, and `serve` StartupError. `asked`: the first argument; where that is
+ * `serve` there are no others, since the code of them all would be a tenth of what the service's start takes.
+ */
+export async function buildProgram(io: CliIo, asked?: string): Promise<Command> {
   const program = new Command('statefold')
     .description(
       'Commands for a running Statefold service: for its owner (the admin key is read from the data directory), and for those who write code for it (STATEFOLD_API_KEY is a key of their tenant).',
@@ -44,11 +26,6 @@ export function buildProgram(io: CliIo): Command {
       writeOut: (line) => void io.stdout.write(line),
       writeErr: (line) => void io.stderr.write(line),
     });
-
-  const server = (): Server => new Server(io, program.opts<Global>().url);
-  const show = (answer: unknown, lines: () => string): void => {
-    io.stdout.write(program.opts<Global>().json === true ? `${JSON.stringify(answer)}\n` : lines());
-  };
 
   if (io.tools !== undefined) program.version(io.tools.version);
   program
@@ -65,39 +42,7 @@ export function buildProgram(io: CliIo): Command {
       await io.serve(options);
     });
 
-  program
-    .command('health')
-    .description('tell whether the service and its parts work')
-    .action(async () => {
-      const answer = (await server().open('/health/ready')) as { readonly checks?: Readonly<Record<string, string>> };
-      show(answer, () => table(['PART', 'STATE'], Object.entries(answer.checks ?? {}), 'ready'));
-    });
-
-  const context: CommandContext = {
-    io,
-    server,
-    show,
-    json: () => program.opts<Global>().json === true,
-    exported: (apiKey) => {
-      const { url } = program.opts<Global>();
-      return `${url === undefined ? '' : `export STATEFOLD_URL=${url}\n`}export STATEFOLD_API_KEY=${apiKey}\n`;
-    },
-  };
-  addTenantCommands(program, context);
-  addKeyCommands(program, context);
-  addSqlCommands(program, context);
-  addSqlAccountCommands(program, context);
-  addProjectCommands(program, context);
-  addVerifyCommand(program, context);
-  addWebhookCommands(program, context);
-  addEventTypeCommands(program, context);
-  addEraseCommand(program, context);
-  addAuditCommand(program, context);
-  addTypesCommand(program, context);
-  addAssistantCommand(program, context);
-  addTopicCommands(program, context);
-  addBackupCommands(program, context);
-  addTransferCommands(program, context);
+  if (asked !== 'serve') (await import('./commands.js')).addCommands(program, io);
   showUsageAfterErrors(program, 'statefold');
   return program;
 }
@@ -114,7 +59,7 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
   const ignore = (): void => undefined;
   io.stdout.on('error', ignore);
   try {
-    await buildProgram(io).parseAsync(args, { from: 'user' });
+    await (await buildProgram(io, args[0])).parseAsync(args, { from: 'user' });
     mustBeWritten(io);
     return 0;
   } catch (error) {

@@ -37,8 +37,8 @@ function* commands(command: Command, path: string): Generator<Documented> {
   }
 }
 
-test('the reference of the command line is the program', () => {
-  const program = buildProgram({
+test('the reference of the command line is the program', async () => {
+  const program = await buildProgram({
     env: {},
     stdin: new PassThrough(),
     stdout: new PassThrough(),
