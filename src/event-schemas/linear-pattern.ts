@@ -1,4 +1,8 @@
-import { RE2JS } from 're2js';
+import { createRequire } from 'node:module';
+import type * as re2js from 're2js';
+
+/** Half of its quarter of a megabyte is tables of Unicode: it is read for the first pattern, and by most services never. */
+const engine = (): typeof re2js => createRequire(import.meta.url)('re2js') as typeof re2js;
 
 /** Of a pattern, in UTF-16 code units. */
 const MAX_PATTERN = 500;
@@ -13,7 +17,7 @@ const PROGRAM_PER_STEP = 8;
 
 /** A regular expression whose time is proportional to the text: RE2's syntax, which has neither back references nor lookarounds. */
 export class LinearPattern {
-  readonly #compiled: RE2JS;
+  readonly #compiled: re2js.RE2JS;
   /** Of a character of text, in steps of a check. */
   readonly costPerCharacter: number;
   /** Steps of its program. */
@@ -25,6 +29,7 @@ export class LinearPattern {
   constructor(readonly source: string) {
     if (source.length > MAX_PATTERN) throw new Error(`must have at most ${MAX_PATTERN} characters`);
     if (writtenOut(source) > MAX_PROGRAM) throw tooLarge();
+    const { RE2JS } = engine();
     try {
       this.#compiled = RE2JS.compile(RE2JS.translateRegExp(source));
     } catch (error) {

@@ -2,11 +2,11 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { scanJson } from '../core/json-scanner.js';
-import { hasBody, readBody, requireJson } from './body.js';
+import { hasBody, MAX_FORM_BYTES, readBody, requireJson } from './body.js';
 import { pointerPart, unknownMember } from './nearest-name.js';
 import type { Parameters, Values } from './parameters.js';
 import { memoryOf } from './request-memory.js';
-import { MAX_FORM_BYTES, readUpload, requireFields, type Upload, type UploadLimits } from './upload.js';
+import type { Upload, UploadLimits } from './upload.js';
 
 /** The settings by which bodies are read. */
 export interface BodySettings extends UploadLimits {
@@ -106,6 +106,8 @@ export const upload = <F extends Parameters>(
   },
   limit: ({ maxUploadBytes }) => maxUploadBytes + MAX_FORM_BYTES,
   read: async (request, settings) => {
+    // The readers of forms and archives wait for the first one.
+    const { readUpload, requireFields } = await import('./upload.js');
     const { fields: given, ...files } = await readUpload(request, settings, { withFixtures });
     requireFields(given, Object.keys(fields));
     const values = Object.fromEntries(

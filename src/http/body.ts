@@ -6,6 +6,9 @@ export class RequestAbortedError extends Error {
   override readonly name = 'RequestAbortedError';
 }
 
+/** What the boundaries and headers of the parts of a form, and its fields, may add to the files. */
+export const MAX_FORM_BYTES = 256 * 1024;
+
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?$/i;
 
 const NDJSON_TYPE = /^application\/x-ndjson\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?$/i;

@@ -13,7 +13,7 @@ import {
   sourceFile,
   type ArchiveLimits,
 } from './archive.js';
-import { declaredLength, RequestAbortedError, tooLarge } from './body.js';
+import { declaredLength, MAX_FORM_BYTES, RequestAbortedError, tooLarge } from './body.js';
 import { memoryOf } from './request-memory.js';
 
 export interface UploadLimits extends ArchiveLimits {
@@ -38,8 +38,6 @@ const CONFIG_FIELD = 'config';
 const isCode = (path: string): boolean => /\.cs$/i.test(path);
 const MAX_FIELDS = 20;
 const MAX_FIELD_BYTES = 64 * 1024;
-/** What the boundaries and headers of the parts, and its fields, may add to the files. */
-export const MAX_FORM_BYTES = 256 * 1024;
 
 /** The most that an upload of so many bytes takes in memory: as it was sent, and inflated. NaN: it does not say how long it is. */
 function memoryFor(length: number, { maxUploadBytes, maxInflatedBytes }: UploadLimits): number {
@@ -67,6 +65,8 @@ export async function readUpload(
   // express has the response beside the request.
   const { res: response } = request as IncomingMessage & { readonly res?: ServerResponse };
   const hold = response && (await memoryOf(request)?.uploadOf(response, memoryFor(declaredLength(request), limits)));
+  // To whoever went away while it waited nothing is told of that any more.
+  if (request.destroyed) throw new RequestAbortedError('the client closed the connection');
   const { files, fields } = await receive(request, limits);
   const turn = memoryOf(request)?.turnFor(files.reduce((sum, { content }) => sum + content.length, 0));
   if (turn !== undefined) await turn;

@@ -1,9 +1,10 @@
 // What a command or a start doesn't use isn't loaded: half of the time of most commands went there.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { PROGRAM } from '../support/service.js';
+import { PROGRAM, ROOT } from '../support/service.js';
 
 /** Packages of CommonJS that a new process has loaded after it imported the module. */
 function packagesOf(module: string, ...args: readonly string[]): Set<string> {
@@ -32,4 +33,52 @@ test('a service loads clients of Kafka, a schema registry, other processes and w
   assert.ok(loaded.has('express'), [...loaded].join(', '));
   for (const name of ['kafkajs', '@kafkajs/confluent-schema-registry', 'undici', '@opentelemetry/api', 'chdb'])
     assert.ok(!loaded.has(name), `${name} is loaded`);
+});
+
+/** The programs as they are shipped. */
+const FOLDER = join(ROOT, 'dist', 'program');
+
+/** What the program has read when it serves: `serve` is the first that it imports when it is asked to. */
+function readAtStart(): string {
+  const first = readdirSync(FOLDER).filter((name) => name === 'main.js' || /^serve-\w+\.js$/.test(name));
+  assert.equal(first.length, 2, 'the program, and its service');
+  const texts = new Map<string, string>();
+  const read = (name: string): void => {
+    if (texts.has(name)) return;
+    const text = readFileSync(join(FOLDER, name), 'utf8');
+    texts.set(name, text);
+    for (const [, imported = ''] of text.matchAll(/^(?:import|\} from|export) .*?"\.\/([^"]+)";$/gm)) read(imported);
+  };
+  first.forEach(read);
+  return [...texts.values()].join('\n');
+}
+
+test('a start reads no code of what few services do', { skip: !existsSync(FOLDER) && 'npm run build' }, () => {
+  const text = readAtStart();
+  // Each part stands below the path that it was read from.
+  const parts = [...text.matchAll(/^\/\/ ((?:node_modules|dist\/src)\/\S+)$/gm)].map(([, path = '']) => path);
+  assert.ok(parts.includes('dist/src/app/service.js') && parts.includes('node_modules/express/index.js'));
+  const late = [
+    ...['kafkajs', '@kafkajs/confluent-schema-registry', '@modelcontextprotocol/sdk', '@opentelemetry', 'cli-progress'],
+    ...['formidable', 'yauzl', 're2js', 'archiver', 'undici', 'body-parser', 'iconv-lite', 'mime-db'],
+  ];
+  const found = parts.filter((path) => late.some((name) => path.startsWith(`node_modules/${name}/`)));
+  assert.deepEqual(found, [], 'packages');
+  assert.deepEqual(
+    parts.filter((path) => /\/(cli\/commands|app\/open-kafka-log|mcp\/http|http\/upload)\.js$/.test(path)),
+    [],
+    'parts of the service',
+  );
+  assert.deepEqual(
+    parts.filter((path) => path.startsWith('node_modules/zod/v4/locales/')).map((path) => path.split('/').at(-1)),
+    ['en.js'],
+    'the languages of messages',
+  );
+  // What is left outside, and read at once.
+  const outside = [...text.matchAll(/^import .*? from "((?:@[\w-]+\/)?[\w-]+)";$/gm)].map(([, name = '']) => name);
+  assert.ok(outside.includes('lmdb'));
+  assert.deepEqual(
+    outside.filter((name) => late.includes(name)),
+    [],
+  );
 });
