@@ -3,10 +3,11 @@ import { runCommandLine } from './app/cli-tools.js';
 import type { ServeOptions } from './cli/io.js';
 
 /** Most commands ask a running service, and don't wait until the code of one is loaded. */
-const serve = async (options: ServeOptions): Promise<void> => (await import('./app/serve.js')).serve(options);
+async function serve(options: ServeOptions): Promise<void> {
+  const service = await import('./app/serve.js');
+  await service.serve(options).catch(service.fail);
+}
 
 const { env, stdin, stdout, stderr } = process;
-const code = await runCommandLine(process.argv.slice(2), { env, stdin, stdout, stderr, serve }).catch(
-  async (error: unknown) => (await import('./app/serve.js')).fail(error),
-);
+const code = await runCommandLine(process.argv.slice(2), { env, stdin, stdout, stderr, serve });
 if (code !== 0) process.exitCode = code;

@@ -162,6 +162,11 @@ export async function restore(folder: string, dataDirectory: string): Promise<Ba
     await rm(marker);
     await synced(dataDirectory);
     return summaryOf(folder, manifest);
+  } catch (error) {
+    if (error instanceof CliError) throw error;
+    throw new CliError(
+      `The backup could not be restored: ${(error as Error).message}. No service starts in ${dataDirectory} until that is put right and the restore is run again.`,
+    );
   } finally {
     await lock.release();
   }

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { CliError, CliExit, FAILED, type CliIo, type ServeOptions } from './io.js';
 import { unwritableOutput } from './writer.js';
+import { StartupError } from '../core/startup-error.js';
 
 const SERVE_HELP = `
 Settings are environment variables; docs/reference/settings.md has all of them:
@@ -11,7 +12,7 @@ Settings are environment variables; docs/reference/settings.md has all of them:
   KAFKA_BROKERS       an Apache Kafka that keeps the log; unset: it is in the data directory`;
 
 /**
- * The command line. Commands throw CliError and CommanderError, and `serve` StartupError. `asked`: the first argument; where that is
+ * The command line. Commands throw CliError and CommanderError, and StartupError where settings are wrong. `asked`: the first argument; where that is
  * `serve` there are no others, since the code of them all would be a tenth of what the service's start takes.
  */
 export async function buildProgram(io: CliIo, asked?: string): Promise<Command> {
@@ -53,7 +54,7 @@ function showUsageAfterErrors(command: Command, path: string): void {
   for (const one of command.commands) showUsageAfterErrors(one, `${path} ${one.name()}`);
 }
 
-/** Runs the command line. @returns the exit code */
+/** Runs the command line, and says on standard error what went wrong. @returns the exit code */
 export async function runProgram(args: readonly string[], io: CliIo): Promise<number> {
   // A failure is looked for behind each command; one that writes much listens itself.
   const ignore = (): void => undefined;
@@ -66,12 +67,19 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
     // Commander has said what was wrong already, or shown the help that was asked for.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : FAILED;
     if (error instanceof CliExit) return error.code;
-    if (!(error instanceof CliError)) throw error;
-    io.stderr.write(`${error.message}\n`);
+    io.stderr.write(`${described(error, io.env)}\n`);
     return FAILED;
   } finally {
     setImmediate(() => io.stdout.off('error', ignore));
   }
+}
+
+/** What its user can put right is one sentence; all else is a fault of ours, which says how to find its place. */
+function described(error: unknown, env: CliIo['env']): string {
+  if (error instanceof CliError || error instanceof StartupError) return error.message;
+  const { message, stack } = error instanceof Error ? error : new Error(String(error));
+  if (env['LOG_LEVEL'] === 'debug') return stack ?? message;
+  return `The command failed, and does not know of this failure: ${message.replace(/\.$/, '')}. LOG_LEVEL=debug shows where it happened.`;
 }
 
 /** A reader of a pipe that has enough (`| head`) is an end like another. */

@@ -5,7 +5,7 @@ import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
-import { readSettings, SettingsError, type Settings } from '../config/settings.js';
+import { readSettings, type Settings } from '../config/settings.js';
 import {
   RefusedError,
   StatefoldClient,
@@ -44,7 +44,7 @@ export class Server {
 
   /** @param url as given on the command line, else `STATEFOLD_URL`, else where the settings make the service listen */
   constructor({ env }: Pick<CliIo, 'env'>, url: string | undefined) {
-    this.#settings = settingsOf(env);
+    this.#settings = readSettings(env);
     this.url = (url ?? env['STATEFOLD_URL'] ?? localUrl(this.#settings)).replace(/\/+$/, '');
     if (!URL.canParse(this.url) || !/^https?:\/\//.test(this.url))
       throw new CliError(
@@ -282,15 +282,6 @@ function nextStep(code: string, path: string): string | undefined {
       return 'Run the command again in a moment.';
     default:
       return undefined;
-  }
-}
-
-function settingsOf(env: CliIo['env']): Settings {
-  try {
-    return readSettings(env);
-  } catch (error) {
-    if (error instanceof SettingsError) throw new CliError(error.message);
-    throw error;
   }
 }
 

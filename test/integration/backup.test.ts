@@ -252,6 +252,23 @@ test('where a backup can not be made at all, it says so and leaves nothing', asy
   assert.deepEqual(readdirSync(disk), ['balloon']);
 });
 
+test('a restore that has no room says so, and is run again when there is some', async (t) => {
+  const { data, elsewhere } = await madeOnce(t);
+  const folder = join(elsewhere, 'kept');
+  assert.equal((await statefold(settings(data), elsewhere, 'backup', folder)).code, 0);
+  const disk = smallDisk(t, 1);
+  if (disk === undefined) return void t.diagnostic(NO_SMALL_DISK);
+  const [target, balloon] = [join(disk, 'restored'), join(disk, 'balloon')];
+  mkdirSync(target);
+  fill(balloon);
+  const full = await statefold(settings(target), elsewhere, 'restore', folder);
+  assert.equal(full.code, 1);
+  assert.match(full.err, /^The backup could not be restored: ENOSPC.* until that is put right and .* run again\.\n$/);
+  rmSync(balloon);
+  const again = await statefold(settings(target), elsewhere, 'restore', folder);
+  assert.equal(again.code, 0, again.err);
+});
+
 test('a backup is whole also where the data directory can not be told of it, and says so', async (t) => {
   const { data, elsewhere } = await madeOnce(t);
   rmSync(join(data, 'last-backup'));

@@ -9,6 +9,7 @@ import { PassThrough, Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import { runProgram } from '../../src/cli/program.js';
+import { StartupError } from '../../src/core/startup-error.js';
 import { runSql } from '../../src/cli/sql.js';
 
 async function listen(t: TestContext, answer: RequestListener): Promise<string> {
@@ -73,6 +74,24 @@ test('what an owner can put right is said in one sentence, with exit code 1', as
   assert.equal(code, 0);
   for (const command of ['serve', 'tenants', 'keys', 'sql', 'rebuild-read-store', 'health'])
     assert.match(out, new RegExp(`^ {2}${command}`, 'm'));
+});
+
+test('what no command foresaw is said without a stack, and with one where that is asked for', async () => {
+  const failing = async (env: Record<string, string>, failure: Error): Promise<string> => {
+    const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+    const backups = { backUp: () => Promise.reject(failure), restore: () => Promise.reject(failure) };
+    const code = await runProgram(['backup', 'x'], { env, stdin: Readable.from([]), stdout, stderr, backups });
+    assert.equal(code, 1);
+    stderr.end();
+    return text(stderr);
+  };
+  const odd = new Error('a page is missing.');
+  assert.equal(
+    await failing({}, odd),
+    'The command failed, and does not know of this failure: a page is missing. LOG_LEVEL=debug shows where it happened.\n',
+  );
+  assert.match(await failing({ LOG_LEVEL: 'debug' }, odd), /^Error: a page is missing\.\n {4}at /);
+  assert.equal(await failing({}, new StartupError('PORT is none.')), 'PORT is none.\n');
 });
 
 test('the admin key of the settings goes before the file, problems are shown with their fields, and lists are read to their end', async (t) => {
