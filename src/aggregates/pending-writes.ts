@@ -162,17 +162,22 @@ export const aggregatesOf = (command: AppendCommand | TransactionCommand): reado
 export const eventsOfDraft = (draft: AppendDraft | TransactionDraft): number =>
   draft instanceof TransactionDraft ? draft.eventIds.reduce((sum, ids) => sum + ids.length, 0) : draft.eventIds.length;
 
-/** The events, with a new id each. */
+const ID_BYTES = 16;
+const roomForIds = (events: number): Buffer => Buffer.allocUnsafeSlow(ID_BYTES * events);
+
+/** The events, with a new id each, which lie in `ids` from `from` on. */
 function withIds(
   of: readonly NewEvent[],
   timestamp: number,
+  ids = roomForIds(of.length),
+  from = 0,
 ): { readonly events: readonly CommitEventValue[]; readonly eventIds: readonly string[] } {
-  const ids = Buffer.allocUnsafeSlow(16 * of.length);
   const eventIds: string[] = [];
   const events = of.map((event, i) => {
-    writeUuidv7(ids, 16 * i, timestamp);
-    eventIds.push(uuidText(ids, 16 * i));
-    return withId(event, ids.subarray(16 * i, 16 * i + 16));
+    const at = ID_BYTES * (from + i);
+    writeUuidv7(ids, at, timestamp);
+    eventIds.push(uuidText(ids, at));
+    return withId(event, ids.subarray(at, at + ID_BYTES));
   });
   return { events, eventIds };
 }
@@ -187,7 +192,14 @@ export function transactionDraftOf(
   { parts: decided, timestamp }: Extract<TransactionDecision, { kind: 'write' }>,
 ): TransactionDraft {
   const { command } = pending;
-  const made = command.appends.map(({ events }) => withIds(events, timestamp));
+  // Memory of its own for the ids of each part would cost more than all else of a part with one event.
+  const ids = roomForIds(command.appends.reduce((sum, { events }) => sum + events.length, 0));
+  let from = 0;
+  const made = command.appends.map(({ events }) => {
+    const part = withIds(events, timestamp, ids, from);
+    from += events.length;
+    return part;
+  });
   const parts = command.appends.map(({ aggregateId }, i) => ({
     aggregateId,
     aggregateType: decided[i]?.aggregateType ?? '',

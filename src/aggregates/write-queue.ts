@@ -113,7 +113,8 @@ export class WriteQueue {
 
   /** The next produce: what may be written now, in its order. A refusal is answered once it is certain. */
   gather(): Draft<EventsBody>[] {
-    const { limits, room } = this.#options;
+    const { limits, room, tables } = this.#options;
+    tables.forgetHeads();
     const drafts: Draft<EventsBody>[] = [];
     const gathering: Gathering = {
       heads: new Map(),
@@ -281,7 +282,7 @@ export class WriteQueue {
   }
 
   #head(aggregateId: string): Head | undefined {
-    return this.#options.tables.head(aggregateId);
+    return this.#options.tables.headToWrite(aggregateId);
   }
 
   get #now(): number {

@@ -280,6 +280,8 @@ export class PartitionTables {
   /** By aggregate, rows that were set since the section's last write began: they are changed in place. */
   #unwrittenHeads = new Map<string, HeadRow>();
   #unwrittenSince = -1;
+  /** By aggregate, rows as they are stored that are about to be written: an append asks for one when it is decided, judged and folded. */
+  #readHeads = new Map<string, HeadRow>();
   #erasures: boolean | undefined;
 
   constructor(section: StoreSection) {
@@ -314,7 +316,21 @@ export class PartitionTables {
   }
   #headRow(aggregateId: string): HeadRow | undefined {
     const unwritten = this.#unwrittenSince === this.section.writes ? this.#unwrittenHeads.get(aggregateId) : undefined;
-    return unwritten ?? (this.section.get(`h${aggregateId}`) as HeadRow | undefined);
+    return (
+      unwritten ?? this.#readHeads.get(aggregateId) ?? (this.section.get(`h${aggregateId}`) as HeadRow | undefined)
+    );
+  }
+  /** As `head`, and the row is kept until a commit of the aggregate is folded, or `forgetHeads` is called. */
+  headToWrite(aggregateId: string): Head | undefined {
+    if (this.isErased(aggregateId)) return undefined;
+    const row = this.#headRow(aggregateId);
+    if (row === undefined) return undefined;
+    this.#readHeads.set(aggregateId, row);
+    return headOf(row);
+  }
+  /** What is written from here on is other than before. */
+  forgetHeads(): void {
+    if (this.#readHeads.size > 0) this.#readHeads.clear();
   }
   /** The head after a commit, which starts after `baseVersion` and lies at `offset`. */
   addCommit(aggregateId: string, { version, type, timestamp }: Head, baseVersion: number, offset: number): void {
@@ -324,6 +340,7 @@ export class PartitionTables {
     }
     const unwritten = this.#unwrittenHeads.get(aggregateId);
     const row = unwritten ?? this.#headRow(aggregateId)?.slice() ?? [version, type, timestamp];
+    this.#readHeads.delete(aggregateId);
     if (row.length >= LAST_COMMITS + 2 * COMMITS_PER_ROW) {
       const full = row.splice(LAST_COMMITS);
       this.section.set(`c${aggregateId}${SEPARATOR}${padded(full[0] as number)}`, full);
@@ -379,6 +396,7 @@ export class PartitionTables {
     if (row === undefined) return;
     this.section.set(`D${aggregateId}`, { ...row, status: 'erased' } satisfies ErasureRow);
     this.#unwrittenHeads.delete(aggregateId);
+    this.#readHeads.delete(aggregateId);
     this.section.delete(`h${aggregateId}`);
     for (const table of ['c', 'C'])
       for (const [key] of [
