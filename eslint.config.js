@@ -65,7 +65,7 @@ const IMPORTS = {
     'projections',
     'tenancy',
   ],
-  webhooks: ['core', 'log', 'catalog', 'feed'],
+  webhooks: ['core', 'log', 'catalog', 'feed', 'audit'],
   // Users of the server of the read store, as the catalog has them.
   'sql-accounts': ['core', 'catalog', 'read-store'],
   // What appends are held to, and what it says of those that are stored.

@@ -21,7 +21,7 @@ export interface OpenedNotifications {
 export async function openNotifications(
   { settings, logger, metrics, shutdown, budget, clock }: Ground,
   { log, ownership }: Storage,
-  { catalog, sealer }: OpenedCatalog,
+  { catalog, sealer, audit }: OpenedCatalog,
   { notified }: OpenedTenancy,
   { endpoints }: OpenedEndpoints,
 ): Promise<OpenedNotifications> {
@@ -34,6 +34,7 @@ export async function openNotifications(
     notified,
     catalog,
     endpoints,
+    audit,
     store: cursors,
     attempts,
     serves: (tenantId) => ownership.notifies(tenantId),

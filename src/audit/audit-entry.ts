@@ -1,9 +1,12 @@
-/** Who asked: a key of a tenant, or the admin key. */
+/** Who asked: a key of a tenant, the admin key, or the service itself. */
 export interface AuditActor {
-  /** Of a tenant's key; `admin` is the admin key. Never the key itself. */
+  /** Of a tenant's key; `admin` is the admin key, `service` the service itself. Never the key itself. */
   readonly keyId: string;
   readonly keyName?: string | undefined;
 }
+
+/** Nobody asked: the service does it by itself. */
+export const SERVICE: AuditActor = { keyId: 'service', keyName: 'service' };
 
 /** A change that is about to be made. */
 export interface AuditBegun extends AuditActor {
@@ -17,6 +20,7 @@ export interface AuditBegun extends AuditActor {
   readonly object: Readonly<Record<string, string>>;
   /** What was asked for, where it is no secret. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
+  /** Of what the service does by itself an id of its own. */
   readonly requestId: string;
   readonly remoteAddress?: string | undefined;
 }
@@ -81,7 +85,7 @@ export interface AuditPage {
 }
 
 /**
- * Changes that keys have made. An entry begins durably before its change is begun, so no change is made without one; how it came
+ * Changes that keys have made, and the service by itself. An entry begins durably before its change is begun, so no change is made without one; how it came
  * out is durable before the caller is answered, or stays unknown.
  */
 export interface AuditTrail {

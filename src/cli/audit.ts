@@ -47,7 +47,7 @@ export function addAuditCommand(program: Command, { io, server, show }: CommandC
     .option('--admin', 'of all tenants, with the admin key')
     .option('--tenant <tenantId>', 'of this tenant, with the admin key; also of one that was deleted')
     .option('--action <action>', 'of this action, as projection.rollback, or of all of a kind, as projection')
-    .option('--key <keyId>', 'that this key asked for; admin: the admin key')
+    .option('--key <keyId>', 'that this key asked for; admin: the admin key; service: the service, by itself')
     .option('--object <id>', 'whose object has this id')
     .option('--outcome <outcome>', 'done, refused, failed or unknown')
     .option('--from <time>', 'that began then or later, as 2026-03-01T12:00:00Z')

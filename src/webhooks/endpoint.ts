@@ -213,7 +213,7 @@ export class Endpoint<T> implements EndpointIdentity {
 
   /**
    * Attempts a message that waits for another attempt now, whatever the pauses of the endpoint, and its pace; where that fails it is due by
-   * its schedule. False: there is no such message whose turn it is.
+   * its schedule, and that says nothing against the endpoint. False: there is no such message whose turn it is.
    */
   retry(messageId: string): boolean {
     if (this.#stopped || !this.#started) return false;
@@ -221,7 +221,7 @@ export class Endpoint<T> implements EndpointIdentity {
     for (const lane of this.#lanes) {
       const message = lane.window.takeNow(now, ({ id }) => id === messageId);
       if (message === undefined) continue;
-      this.#enqueue(lane, message);
+      this.#enqueue(lane, message, true);
       return true;
     }
     return false;
@@ -432,14 +432,15 @@ export class Endpoint<T> implements EndpointIdentity {
     return undefined;
   }
 
-  #enqueue(lane: Lane<T>, message: Message): void {
+  /** `byOwner`: the attempt was asked for. */
+  #enqueue(lane: Lane<T>, message: Message, byOwner = false): void {
     const permits = this.#failing ? this.context.probationPermits : this.context.permits;
     this.#active++;
     let started = false;
     const withdraw = permits.acquire(this.tenantId, this.endpointId, (permit) => {
       started = true;
       this.#queued.delete(message);
-      const run = this.#deliver(lane, message).finally(() => {
+      const run = this.#deliver(lane, message, byOwner).finally(() => {
         this.#running.delete(run);
         permits.release(permit);
         this.#active--;
@@ -451,7 +452,7 @@ export class Endpoint<T> implements EndpointIdentity {
     if (!started) this.#queued.set(message, withdraw);
   }
 
-  async #deliver(lane: Lane<T>, message: Message): Promise<void> {
+  async #deliver(lane: Lane<T>, message: Message, byOwner: boolean): Promise<void> {
     const { window } = lane;
     const { position } = message;
     // Its filter may be another than when the message was taken.
@@ -475,8 +476,9 @@ export class Endpoint<T> implements EndpointIdentity {
     }
     if (outcome.kind === 'delivered') this.#delivered(lane, position, begunAt);
     else if (outcome.kind === 'failed') {
+      if (!byOwner) this.#countFailure(outcome);
       this.#failed(lane, message, attempt, outcome);
-      if (outcome.isOurs !== true && this.#hasFailedTooLong) this.context.failedTooLong(this);
+      if (!byOwner && outcome.isOurs !== true && this.#hasFailedTooLong) this.context.failedTooLong(this);
     } else {
       window.released(position);
       this.context.gone(this, outcome.url);
@@ -519,22 +521,26 @@ export class Endpoint<T> implements EndpointIdentity {
     this.#askedUntil = Number.NEGATIVE_INFINITY;
   }
 
+  /** An attempt that nobody asked for: it counts against the endpoint, which is given a pause where there were many. */
+  #countFailure({ isOurs }: AttemptOutcome & { kind: 'failed' }): void {
+    const { limits, timers, wallClock } = this.context;
+    if (this.#failures === 0) this.#since = wallClock();
+    this.#failures++;
+    if (isOurs !== true) this.#countDays();
+    if (!this.#failing) return;
+    this.#pausedUntil = Math.max(this.#pausedUntil, timers.now() + this.#pauseMs);
+    this.#pauseMs = Math.min(this.#pauseMs * 2, limits.lastPauseMs);
+  }
+
   #failed(lane: Lane<T>, message: Message, attempt: number, outcome: AttemptOutcome & { kind: 'failed' }): void {
     const { limits, timers, random, wallClock } = this.context;
     const now = timers.now();
-    if (this.#failures === 0) this.#since = wallClock();
-    this.#failures++;
-    if (outcome.isOurs !== true) this.#countDays();
     this.#lastFailure = outcome.reason;
     const asked = outcome.retryAfterMs ?? 0;
     if (asked > 0) {
       this.#askedAt = now;
       this.#askedUntil = Math.max(this.#askedUntil, now + asked);
       this.#pausedUntil = Math.max(this.#pausedUntil, this.#askedUntil);
-    }
-    if (this.#failing) {
-      this.#pausedUntil = Math.max(this.#pausedUntil, now + this.#pauseMs);
-      this.#pauseMs = Math.min(this.#pauseMs * 2, limits.lastPauseMs);
     }
     if (lane.window.isEarly(message.position, now)) return lane.window.failedEarly(message.position, now + asked);
     const delay = retryDelay(attempt, random(), asked, limits.retryDelaysMs);

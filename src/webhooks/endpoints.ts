@@ -365,15 +365,16 @@ export class Endpoints {
 
   /**
    * No more webhooks are sent to it, until it is configured again. One that is gone meanwhile, or was given another URL than the one
-   * that wants none, stays as it is.
+   * that wants none, stays as it is: then it resolves with false.
    */
-  async disable(endpointId: string, url: string, why: DisabledFor): Promise<void> {
+  async disable(endpointId: string, url: string, why: DisabledFor): Promise<boolean> {
     const had = endpointOf(this.#options.catalog, endpointId);
-    if (had?.url !== url) return;
+    if (had?.url !== url) return false;
     const disabledAt = this.#now();
-    await this.#write(endpointId, projectionOf(had.source), (value) =>
+    const written = await this.#write(endpointId, projectionOf(had.source), (value) =>
       value?.url === url ? { ...value, disabledAt, ...(why === 'failures' && { disabledFor: why }) } : value,
     );
+    return written?.url === url;
   }
 
   /** Those of a projection that is deleted. */

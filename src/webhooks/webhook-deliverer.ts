@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { traced, tracing } from '../core/tracing.js';
+import { SERVICE, type AuditBegun, type AuditRecording, type AuditTrail } from '../audit/audit-entry.js';
 import type { Catalog, CatalogChange, EndpointEntity } from '../catalog/catalog.js';
 import { isClosed, onSuspension } from '../catalog/suspension.js';
 import { sealedThatSign } from '../catalog/webhook-secrets.js';
@@ -8,6 +9,7 @@ import { backOff, type BackOff } from '../core/back-off.js';
 import { UNBOUNDED, type MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
 import { isoTimestamp } from '../core/event.js';
+import { uuidv7 } from '../core/ids.js';
 import { inSlices, mapped } from '../core/slices.js';
 import type { Logger } from '../core/logger.js';
 import type { FeedHub } from '../feed/hub.js';
@@ -47,6 +49,8 @@ export interface WebhookDelivererOptions {
   readonly notified: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'list' | 'onChange'>;
   readonly endpoints: Pick<Endpoints, 'disable'>;
+  /** Where it is told that an endpoint was disabled. */
+  readonly audit: Pick<AuditTrail, 'begin'>;
   readonly store: CursorStore;
   readonly attempts: AttemptStore;
   /** The tenant's webhooks are sent by this process. */
@@ -354,26 +358,43 @@ export class WebhookDeliverer {
     void this.#writeDisabled({ tenantId, endpointId }, url, why, 0);
   }
 
-  /** Until the catalog has it nothing is sent there, and it is tried again. */
+  /** Until the catalog has it nothing is sent there, and it is tried again, under the one entry of the audit log that was begun for it. */
   async #writeDisabled(
     endpoint: Pick<EndpointIdentity, 'tenantId' | 'endpointId'>,
     url: string,
     why: DisabledFor,
     failures: number,
+    begun?: AuditRecording,
   ): Promise<void> {
     const { tenantId, endpointId } = endpoint;
-    if (this.#closed || this.#gone.get(endpointId) !== url) return;
+    if (this.#closed) return;
+    if (this.#gone.get(endpointId) !== url) return begun?.end({ outcome: 'refused' });
+    let recording = begun;
     try {
-      await this.options.endpoints.disable(endpointId, url, why);
+      recording ??= await this.options.audit.begin(this.#actOf(endpoint, why));
+      const isDisabled = await this.options.endpoints.disable(endpointId, url, why);
       this.#gone.delete(endpointId);
+      await recording.end({ outcome: isDisabled ? 'done' : 'refused' });
     } catch (error) {
       this.options.logger.warn(
         { err: error, tenantId, endpointId },
         'that the endpoint is disabled could not be written down: nothing is sent to it, and it is tried again',
       );
-      const again = (): void => void this.#writeDisabled(endpoint, url, why, failures + 1);
+      const again = (): void => void this.#writeDisabled(endpoint, url, why, failures + 1, recording);
       this.#context.timers.after(backOff(failures, DISABLING), again);
     }
+  }
+
+  #actOf({ tenantId, endpointId }: Pick<EndpointIdentity, 'tenantId' | 'endpointId'>, why: DisabledFor): AuditBegun {
+    return {
+      ...SERVICE,
+      tenantId,
+      tenantCreatedAt: this.options.catalog.get('tenant', tenantId)?.value.createdAt,
+      action: 'endpoint.disable',
+      object: { endpointId },
+      details: { why },
+      requestId: uuidv7(),
+    };
   }
 
   /** Address and secrets are those of the moment: a rotation that was answered counts from the next attempt on. */

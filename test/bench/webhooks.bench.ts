@@ -55,6 +55,7 @@ const deliverer = new WebhookDeliverer({
   hub: new FeedHub({ notified: tenants }),
   ...{ notified: tenants, catalog, store, attempts },
   endpoints: { disable: () => Promise.reject(new Error('the receiver takes all')) },
+  audit: { begin: () => Promise.reject(new Error('the receiver takes all')) },
   unseal: (sealed) => sealer.unseal(sealed),
   logger: silentLogger,
   allowPrivate: true,

@@ -191,6 +191,10 @@ test('endpoints of a projection: made, changed without a redeploy, paused, rotat
     const { state } = await w.get(shared);
     assert.match(state.reason ?? '', /410/);
     assert.match(state.since, TIMESTAMP);
+    const acts = `/audit?key=service&object=${shared.endpointId}&outcome=done`;
+    await until(async () => (await w.api.read<{ entries: unknown[] }>(acts)).entries.length > 0);
+    const [act] = (await w.api.read<{ entries: { action: string; details: object }[] }>(acts)).entries;
+    assert.deepEqual([act?.action, act?.details], ['endpoint.disable', { why: 'gone' }]);
     w.receiver.statuses.set('/shared', 503);
     const tested = success(await w.post(shared, 'test'), 200).json<{ delivered: boolean; status: number }>();
     assert.deepEqual([tested.delivered, tested.status], [false, 503]);

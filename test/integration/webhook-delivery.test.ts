@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { Webhook } from 'standardwebhooks';
+import type { AuditBegun, AuditEnded, AuditRecording, AuditTrail } from '../../src/audit/audit-entry.js';
 import type { ProjectionEntity } from '../../src/catalog/catalog.js';
 import { mintWebhookSecret, Sealer } from '../../src/catalog/sealing.js';
 import { rotateSecrets } from '../../src/catalog/webhook-secrets.js';
@@ -75,6 +76,28 @@ const sealer = new Sealer('a master key for tests');
 const { secret: SECRET, secrets } = rotateSecrets(sealer, [], Date.now());
 const ISOLATED = { isolated: true, secrets };
 
+/** What was begun, and how it ended. */
+class ListAudit implements Pick<AuditTrail, 'begin'> {
+  readonly entries: { readonly begun: AuditBegun; ended?: AuditEnded }[] = [];
+
+  begin(begun: AuditBegun): Promise<AuditRecording> {
+    const entry: (typeof this.entries)[number] = { begun };
+    this.entries.push(entry);
+    return Promise.resolve({ end: (ended) => Promise.resolve(void (entry.ended = ended)) });
+  }
+
+  /** Of each entry what was done, why, and how that ended. */
+  get told(): readonly (readonly unknown[])[] {
+    return this.entries.map(({ begun: { keyId, action, object, details }, ended }) => [
+      keyId,
+      action,
+      object['endpointId'],
+      details?.['why'],
+      ended?.outcome,
+    ]);
+  }
+}
+
 function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
   const feed = new ListFeed();
   const tenants = new ListTenants();
@@ -83,6 +106,7 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
   catalog.addTenant('t1');
   const timers = new ManualTimers();
   const store = new MapCursorStore();
+  const audit = new ListAudit();
   const attempts = new MapAttemptStore();
   const hub = new FeedHub({ notified: tenants, timers });
   followDeletions(catalog, hub);
@@ -101,6 +125,7 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
       notified: tenants,
       catalog,
       endpoints,
+      audit,
       store,
       attempts,
       unseal: (sealed) => sealer.unseal(sealed),
@@ -118,7 +143,7 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
     if (catalog.get('projection', 'p1') === undefined) catalog.addProjection('t1', 'p1');
     catalog.addEndpoint('t1', 'p1', { url, ...ISOLATED, ...fields });
   };
-  return { feed, tenants, catalog, timers, store, attempts, hub, endpoints, deliverer, configure };
+  return { feed, tenants, catalog, timers, store, attempts, audit, hub, endpoints, deliverer, configure };
 }
 
 test('12, 14: every change arrives signed, with a stable id, in order a key; the record is the one of every channel', async (t) => {
@@ -246,6 +271,54 @@ test('410 disables the endpoint for good, in the catalog', async (t) => {
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(to.received.length, 1);
   assert.equal(deliverer.status('p1'), undefined);
+  await until(() => w.audit.entries[0]?.ended !== undefined, 'the audit log has it whole');
+  assert.deepEqual(w.audit.told, [['service', 'endpoint.disable', 'p1', 'gone', 'done']]);
+});
+
+test('an attempt that its owner asks for and that fails says nothing against the endpoint', async (t) => {
+  const limits = { failuresToOpen: 2, retryDelaysMs: Array<number>(20).fill(hours(20)) };
+  const w = world(t, { limits });
+  const to = await receiver(t, (_, response) => void response.writeHead(500).end());
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(to.url);
+  w.feed.accept(change(1, { key: 'a' }));
+  const failures = (): number | undefined => w.store.load('t1/p1')?.health?.failures;
+  await until(() => failures() === 1, 'its own attempt has failed');
+  const running = await deliverer.running('p1');
+  // It waits again a moment after the receiver has answered.
+  for (let asked = 1; asked <= 3; asked++)
+    await until(() => running?.retry('msg_p1_1') === true, `it is attempted again, ${asked}`);
+  await until(() => w.attempts.added.get('t1/p1')?.length === 4, 'all four have ended');
+  await until(() => running?.retry('msg_p1_1') === true, 'the last one was counted, if any was');
+  assert.equal(failures(), 1);
+  assert.equal(deliverer.status('p1')?.state, 'delivering');
+  assert.deepEqual(
+    w.store.load('t1/p1')?.pending.map(([, attempts]) => attempts),
+    [1],
+  );
+});
+
+test('what the audit log does not take disables no endpoint, and nothing is sent to it until it does', async (t) => {
+  let isAway = true;
+  let refused = 0;
+  const begin = (begun: AuditBegun): Promise<AuditRecording> => {
+    if (!isAway) return w.audit.begin(begun);
+    refused++;
+    return Promise.reject(new StatefoldError('UNAVAILABLE', 'the audit log could not be written'));
+  };
+  const w = world(t, { audit: { begin } });
+  const to = await receiver(t, (_, response) => void response.writeHead(410).end());
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(to.url);
+  w.feed.accept(change(1, { key: 'a' }));
+  await until(() => (w.timers.advance(1_000), refused === 2), 'it is tried again');
+  assert.equal(w.catalog.get('endpoint', 'p1')?.value.disabledAt, undefined);
+  isAway = false;
+  await until(() => (w.timers.advance(1_000), w.audit.entries[0]?.ended !== undefined), 'the audit log has it');
+  assert.notEqual(w.catalog.get('endpoint', 'p1')?.value.disabledAt, undefined);
+  assert.deepEqual(to.sequences(), [1]);
 });
 
 const hours = (n: number): number => n * 3_600_000;
@@ -312,6 +385,8 @@ test('an endpoint all of whose attempts fail for days is disabled, and goes on w
   }
   await until(isDisabled, 'it is disabled');
   assert.equal(w.catalog.get('endpoint', 'p1')?.value.disabledFor, 'failures');
+  await until(() => w.audit.entries[0]?.ended !== undefined, 'the audit log has it whole');
+  assert.deepEqual(w.audit.told, [['service', 'endpoint.disable', 'p1', 'failures', 'done']]);
   assert.equal(status(), undefined);
   answers.broken = false;
   await w.endpoints.resume('t1', 'p1');
@@ -390,6 +465,8 @@ test('a 410 that the catalog refuses to write down is written later, and nothing
     'the catalog knows',
   );
   assert.deepEqual(to.sequences(), [1]);
+  await until(() => w.audit.entries[0]?.ended !== undefined, 'the audit log has it whole');
+  assert.deepEqual(w.audit.told, [['service', 'endpoint.disable', 'p1', 'gone', 'done']], 'all tries are one entry');
   w.configure(moved.url);
   await until(() => moved.received.length === 2, 'nothing is lost');
 });

@@ -499,7 +499,7 @@ export type AuditRecord = {
   readonly endedAt?: string;
   /** Absent of what is done to no one tenant. */
   readonly tenantId?: string;
-  /** Of the key that asked for it; admin: the admin key. */
+  /** Of the key that asked for it; admin: the admin key; service: the service, by itself. */
   readonly keyId: string;
   /** As the key was called then. */
   readonly keyName?: string;
@@ -519,7 +519,7 @@ export type AuditRecord = {
   readonly status?: number;
   /** Of the error that was answered; ABORTED: the caller went away with the body half sent. */
   readonly code?: string;
-  /** X-Request-Id. */
+  /** X-Request-Id; of what the service did by itself, an id of its own. */
   readonly requestId: string;
   /** Of who connected; a tenant is not told the address of the admin. */
   readonly remoteAddress?: string;
@@ -2802,7 +2802,7 @@ export interface Operations {
       readonly cursor?: string | undefined;
       /** Of this action, as projection.rollback, or of all of a kind, as projection. */
       readonly action?: string | undefined;
-      /** That the key with this keyId asked for; admin: the admin key. */
+      /** That the key with this keyId asked for; admin: the admin key; service: the service, by itself. */
       readonly key?: string | undefined;
       readonly outcome?: 'done' | 'refused' | 'failed' | 'unknown' | undefined;
       /** Whose object has this id. */
@@ -2826,7 +2826,7 @@ export interface Operations {
       readonly cursor?: string | undefined;
       /** Of this action, as projection.rollback, or of all of a kind, as projection. */
       readonly action?: string | undefined;
-      /** That the key with this keyId asked for; admin: the admin key. */
+      /** That the key with this keyId asked for; admin: the admin key; service: the service, by itself. */
       readonly key?: string | undefined;
       readonly outcome?: 'done' | 'refused' | 'failed' | 'unknown' | undefined;
       /** Whose object has this id. */

@@ -14,7 +14,7 @@ export const AuditRecord = component(
     at: timestamp.describe('When it began.'),
     endedAt: timestamp.optional(),
     tenantId: text.describe('Absent of what is done to no one tenant.').optional(),
-    keyId: text.describe('Of the key that asked for it; admin: the admin key.'),
+    keyId: text.describe('Of the key that asked for it; admin: the admin key; service: the service, by itself.'),
     keyName: text.describe('As the key was called then.').optional(),
     action: text.describe('What is done to what, for example projection.rollback.'),
     object: z.record(z.string(), text).describe('What it was done to, and what it made, by the names of their ids.'),
@@ -26,7 +26,7 @@ export const AuditRecord = component(
     code: text
       .describe('Of the error that was answered; ABORTED: the caller went away with the body half sent.')
       .optional(),
-    requestId: text.describe('X-Request-Id.'),
+    requestId: text.describe('X-Request-Id; of what the service did by itself, an id of its own.'),
     remoteAddress: text.describe('Of who connected; a tenant is not told the address of the admin.').optional(),
   }),
 );
@@ -34,7 +34,10 @@ export type AuditRecord = z.infer<typeof AuditRecord>;
 
 const FILTERS = {
   action: described(anyText, 'Of this action, as projection.rollback, or of all of a kind, as projection.'),
-  key: described(anyText, 'That the key with this keyId asked for; admin: the admin key.'),
+  key: described(
+    anyText,
+    'That the key with this keyId asked for; admin: the admin key; service: the service, by itself.',
+  ),
   outcome: only('done', 'refused', 'failed', 'unknown'),
   object: described(anyText, 'Whose object has this id.'),
   from: described(time, 'That began at this time or later.'),
