@@ -96,7 +96,10 @@ export class Polling {
         signal: ended.signal,
       });
       if (bytes >= LEAST_WRITTEN) await memory?.turnOf(bytes / WRITTEN_BYTES);
-      const newest = await feed.latest();
+      // While it waited the tenant may have come to be served anew: the former feed knows nothing of what was told since.
+      const latest = await source.of(await notified.open(tenantId)).latest();
+      // A standby that has just begun may know less than what was read before.
+      const newest = records.length === 0 ? latest : Math.max(latest, polled.reached);
       if (response.destroyed) return;
       authenticator.authenticate(request, call.scope);
       response.setHeader('Cache-Control', 'no-store');

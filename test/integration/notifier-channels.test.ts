@@ -127,6 +127,7 @@ async function world(
     return {
       status: response.status,
       newest,
+      newestSequence: response.headers.get('statefold-sequence'),
       text,
       body,
       sequences: () => body.notifications.map(({ sequence }) => sequence),
@@ -311,6 +312,18 @@ test('polling pages, filters by key, waits for a change and ends with the client
   w.polling.close();
   assert.deepEqual((await last).sequences(), []);
   assert.equal(w.timers.nextAt, undefined, 'no timer is left');
+});
+
+test('a poll that has waited tells the newest sequence of the tenant as it is served by then', async (t) => {
+  const w = await world(t);
+  w.feed.accept(change(1));
+  const waiting = w.poll('?afterSequence=1&waitSeconds=60&limit=1');
+  await until(() => w.hub.subscriptions === 1, 'it waits');
+  const anew = new ListFeed();
+  anew.accept(change(1), change(2), change(3));
+  w.tenants.activate('t1', anew);
+  const { sequences, newestSequence } = await waiting;
+  assert.deepEqual([sequences(), newestSequence], [[2], '3']);
 });
 
 test('a page takes turns part by part, and one before it is written, each by what it costs', async (t) => {
