@@ -108,6 +108,63 @@ test('the console runs webhooks', { skip: needsChromium }, async (t) => {
   });
 });
 
+test('the console sends all dead letters again, and attempts a message now', { skip: needsChromium }, async (t) => {
+  const w = await World.open(t, { WEBHOOK_RETRY_SECONDS: '0' });
+  const browser = await openChromium(t);
+  const endpoint = await w.create('/hook');
+  const path = `/console/webhooks/${endpoint.endpointId}`;
+  const received = (): number => w.receiver.of('/hook').length;
+
+  await t.test('all of them, or those since a time', async () => {
+    w.receiver.answers.set('/hook', () => ({ status: 500 }));
+    await w.add('p');
+    await w.add('q');
+    await until(async () => (await w.get(endpoint)).parked === 2);
+    const page = await opened(t, browser, w.service, { path });
+    const button = (name: string): ReturnType<typeof page.getByRole> => page.getByRole('button', { name, exact: true });
+    await page.getByRole('heading', { name: '2 dead letters' }).waitFor();
+    const before = received();
+    await button('Send all again').click();
+    await page.getByLabel(/^Given up at, or after/).fill('2999-01-01T00:00:00');
+    await assertAccessible(page);
+    await button('Send them again').click();
+    await page.getByText('There are none to send again.').waitFor();
+    assert.equal(received(), before);
+    w.receiver.answers.delete('/hook');
+    await button('Send all again').click();
+    await button('Send them again').click();
+    await page.getByText('Sends 2 dead letters again.').waitFor();
+    await page.getByRole('heading', { name: '2 dead letters' }).waitFor({ state: 'detached' });
+    await until(() => received() === before + 2);
+    assert.equal((await w.get(endpoint)).parked, 0);
+    // A page that is open goes on asking, and the service is about to stop.
+    await page.context().close();
+  });
+
+  await t.test('a message that waits for its next attempt, after a question', async () => {
+    await w.service.stop();
+    await w.start({ WEBHOOK_RETRY_SECONDS: '3600' });
+    w.receiver.answers.set('/hook', () => ({ status: 503 }));
+    await w.add('r');
+    await until(async () => (await w.attempts(endpoint))[0]?.status === 503);
+    const page = await opened(t, browser, w.service, { path });
+    const button = (name: string): ReturnType<typeof page.getByRole> => page.getByRole('button', { name, exact: true });
+    await page.getByRole('table', { name: 'Latest attempts' }).getByRole('row', { name: /503/ }).first().click();
+    await button('Attempt it now').click();
+    await page.getByRole('heading', { name: 'Attempt the message now?' }).waitFor();
+    await assertAccessible(page);
+    const before = received();
+    await button('Cancel').click();
+    assert.equal(received(), before);
+    w.receiver.answers.delete('/hook');
+    await button('Attempt it now').click();
+    await button('Attempt it').click();
+    await until(async () => (await w.get(endpoint)).pending === 0);
+    assert.equal(received(), before + 1);
+    await button('Attempt it now').waitFor({ state: 'detached' });
+  });
+});
+
 test('the console makes and revokes keys of a tenant', { skip: needsChromium }, async (t) => {
   const service = await startService(t, { readStore: true });
   const page = await opened(t, await openChromium(t), service, { key: ADMIN_KEY, path: '/console/audit' });

@@ -118,8 +118,10 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
       {error !== undefined && <Failure error={error} />}
       {told !== undefined && <p role="status">{told}</p>}
       <Facts of={one} />
-      <Attempts of={one} round={round} />
-      {one.parked > 0 && <GivenUp of={one} onChanged={changed} />}
+      <Attempts of={one} round={round} onChanged={changed} />
+      {one.parked > 0 && (
+        <GivenUp of={one} onChanged={changed} onResent={(words) => deed('resend-all', () => Promise.resolve(words))} />
+      )}
       {open === 'edit' && edited && (
         <Dialog title="Edit the endpoint" onClose={close}>
           <EndpointForm
@@ -244,7 +246,13 @@ const Names = ({ of }: { readonly of: readonly string[] }): JSX.Element => (
   </>
 );
 
-function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly round: number }): JSX.Element {
+interface AttemptsOf {
+  readonly of: WebhookEndpoint;
+  readonly round: number;
+  readonly onChanged: () => void;
+}
+
+function Attempts({ of: one, round, onChanged }: AttemptsOf): JSX.Element {
   const { client } = useSession();
   const { search, change } = useAddress();
   const status = search.get('attempts') ?? '';
@@ -315,7 +323,7 @@ function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly r
             }}
           />
           {chosen ? (
-            <Attempt of={chosen} endpoint={one} onClose={close} />
+            <Attempt of={chosen} endpoint={one} onChanged={onChanged} onClose={close} />
           ) : (
             chosenName !== null && (
               <Detail onClose={close}>
@@ -343,15 +351,19 @@ const nameOf = ({ messageId, attempt, at }: WebhookAttempt): string => `${messag
 /** An attempt with what was answered, and what had been sent: the record is read again from where it came from. */
 function Attempt({
   of: { messageId, sequence, position, at, status, error, durationMs, responseExcerpt },
-  endpoint: { source },
+  endpoint: { endpointId, source, pending },
+  onChanged,
   onClose,
 }: {
   readonly of: WebhookAttempt;
   readonly endpoint: WebhookEndpoint;
+  readonly onChanged: () => void;
   readonly onClose: () => void;
 }): JSX.Element {
   const session = useSession();
   const { client } = session;
+  const [isAsked, setAsked] = useState(false);
+  const isOfRecord = sequence !== undefined || position !== undefined;
   const mayRead = session.may('read');
   const sent = useLoad(
     async (signal): Promise<unknown> => {
@@ -383,6 +395,27 @@ function Attempt({
           <Time at={at} />
         </dd>
       </dl>
+      {error !== undefined && isOfRecord && pending > 0 && (
+        <button type="button" onClick={() => setAsked(true)}>
+          Attempt it now
+        </button>
+      )}
+      {isAsked && (
+        <Confirm
+          title="Attempt the message now?"
+          deed="Attempt it"
+          onClose={() => setAsked(false)}
+          run={async () => {
+            await client.request('retryWebhookMessage', { path: { id: endpointId, messageId } });
+            onChanged();
+          }}
+        >
+          <p>
+            If it still waits, it is sent at once, whatever the pauses of the endpoint. What comes of it is among the
+            attempts; where it fails it is due at the time that it waits for now.
+          </p>
+        </Confirm>
+      )}
       {responseExcerpt !== undefined && (
         <section aria-label="What was answered">
           <h2>What was answered</h2>
@@ -391,7 +424,7 @@ function Attempt({
           </pre>
         </section>
       )}
-      {sequence === undefined && position === undefined ? (
+      {!isOfRecord ? (
         <p class="faint">A test: a message “endpoint.test”, which tells of nothing that happened.</p>
       ) : (
         <section aria-label="What was sent">
@@ -424,11 +457,15 @@ function Attempt({
 function GivenUp({
   of: { endpointId, parked },
   onChanged,
+  onResent,
 }: {
   readonly of: WebhookEndpoint;
   readonly onChanged: () => void;
+  /** All of them, or those since a time, are sent again: with what is said of it. */
+  readonly onResent: (words: string) => void;
 }): JSX.Element {
   const { client } = useSession();
+  const [isAsked, setAsked] = useState(false);
   const { busy, error, run } = useDeeds();
   const list = usePages(
     async (cursor, signal) => {
@@ -445,7 +482,22 @@ function GivenUp({
     });
   return (
     <section aria-label="Dead letters">
-      <h2>{plural(parked, 'dead letter')}</h2>
+      <div class="filters">
+        <h2>{plural(parked, 'dead letter')}</h2>
+        <button type="button" onClick={() => setAsked(true)}>
+          Send all again
+        </button>
+      </div>
+      {isAsked && (
+        <ResendAll
+          endpointId={endpointId}
+          onClose={() => setAsked(false)}
+          onDone={(words) => {
+            setAsked(false);
+            onResent(words);
+          }}
+        />
+      )}
       {error !== undefined && <Failure error={error} />}
       <Outdated of={list} />
       <ul class="faults">
@@ -470,6 +522,54 @@ function GivenUp({
         </button>
       )}
     </section>
+  );
+}
+
+interface ResentAll {
+  readonly endpointId: string;
+  readonly onClose: () => void;
+  readonly onDone: (words: string) => void;
+}
+
+const ResendAll = (resent: ResentAll): JSX.Element => (
+  <Dialog title="Send all dead letters again?" onClose={resent.onClose}>
+    <ResendAllForm {...resent} />
+  </Dialog>
+);
+
+function ResendAllForm({ endpointId, onClose, onDone }: ResentAll): JSX.Element {
+  const { client } = useSession();
+  const [since, setSince] = useState('');
+  const { busy, error, run } = useDeeds();
+  const go = (event: Event): void => {
+    event.preventDefault();
+    run('resend-all', async () => {
+      const body = since === '' ? {} : { since: new Date(since).toISOString() };
+      const { messages } = await client.request('resendParkedMessages', { path: { id: endpointId }, body });
+      onDone(messages === 0 ? 'There are none to send again.' : `Sends ${plural(messages, 'dead letter')} again.`);
+    });
+  };
+  return (
+    <form class="fields" onSubmit={go}>
+      <p>Each is sent as it was, and stays here until it is delivered. What the source keeps no longer is left out.</p>
+      <label>
+        <span>Given up at, or after; empty: all of them</span>
+        <input
+          type="datetime-local"
+          step="1"
+          autoFocus
+          value={since}
+          onInput={({ currentTarget: { value } }) => setSince(value)}
+        />
+      </label>
+      {error !== undefined && <Failure error={error} />}
+      <div class="buttons">
+        <button type="submit" class="danger" disabled={busy !== undefined}>
+          Send them again
+        </button>
+        <Cancel onClick={onClose} />
+      </div>
+    </form>
   );
 }
 
