@@ -97,7 +97,8 @@ export class Polling {
       });
       if (bytes >= LEAST_WRITTEN) await memory?.turnOf(bytes / WRITTEN_BYTES);
       // While it waited the tenant may have come to be served anew: the former feed knows nothing of what was told since.
-      const latest = await source.of(await notified.open(tenantId)).latest();
+      const served = notified.active(tenantId);
+      const latest = await (served === undefined ? feed : source.of(served)).latest();
       // A standby that has just begun may know less than what was read before.
       const newest = records.length === 0 ? latest : Math.max(latest, polled.reached);
       if (response.destroyed) return;
