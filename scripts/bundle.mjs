@@ -7,9 +7,10 @@ import { ROOT } from './setup.mjs';
 
 const compiled = (...path) => join(ROOT, 'dist', ...path);
 const target = compiled('program');
-/** Beside each other: they start each other by file name. */
+/** Beside each other: they start each other by file name. The command line is imported by `scripts/statefold.mjs`. */
 const PROGRAMS = [
   'src/main.js',
+  'src/app/cli-tools.js',
   'src/snapshots/section-worker.js',
   'src/event-schemas/check-worker.js',
   'src/read-store/embedded/engine-process.js',

@@ -17,7 +17,7 @@ if (process.argv[2] === 'serve') {
   }
 } else {
   if (!built) await setup({ dotnet: WITH_DOTNET.some((command) => process.argv.includes(command)) }).catch(fail);
-  const { runCommandLine } = await import('../dist/src/app/cli-tools.js');
+  const { runCommandLine } = await import('../dist/program/cli-tools.js');
   process.exitCode = await runCommandLine(process.argv.slice(2), {
     env: process.env,
     stdin: process.stdin,

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { compiledOnce } from './service.js';
+import { compiledOnce, programOf } from './service.js';
 
 export interface CliOutcome {
   readonly code: number;
@@ -12,9 +12,9 @@ export interface CliOutcome {
   readonly err: string;
 }
 
-/** What `npx statefold` runs, as compiled beside the test. */
+/** What `npx statefold` runs: as it is shipped, or as compiled beside the test. */
 const PROGRAM = pathToFileURL(
-  join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'src', 'app', 'cli-tools.js'),
+  programOf(join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'src', 'app', 'cli-tools.js')),
 ).href;
 /** For `node -e`: the command line with the arguments behind it. */
 export const SCRIPT = `
