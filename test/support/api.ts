@@ -52,7 +52,7 @@ export interface Listed {
 export const admin = (service: Service, method: string, path: string, body?: unknown): Promise<Answer> =>
   new Api(service, null).request(method, path, { ...AS_ADMIN, ...(body === undefined ? {} : { body }) });
 
-/** Tenants without an id of their own that this file has made, by the URL of the service. */
+/** Tenants without an id of their own that this file has made, by the data directory of the service, which outlasts a restart. */
 const made = new Map<string, number>();
 
 /**
@@ -60,8 +60,8 @@ const made = new Map<string, number>();
  * same in each run and file: what a tenant uploads is compiled once a run for all tenants of its id.
  */
 export async function newTenant(service: Service, body: object): Promise<string> {
-  const count = (made.get(service.url) ?? 0) + 1;
-  made.set(service.url, count);
+  const count = (made.get(service.dataDirectory) ?? 0) + 1;
+  made.set(service.dataDirectory, count);
   const tenantId = `01900000-0000-7000-8000-${String(count).padStart(12, '0')}`;
   const answer = success(await admin(service, 'POST', '/admin/tenants', { tenantId, ...body }), 201);
   return answer.json<{ apiKey: string }>().apiKey;
