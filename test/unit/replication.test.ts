@@ -94,3 +94,14 @@ test('copies on a broker that is not there are named, once all others are made',
   );
   assert.deepEqual(seen, [0, 1]);
 });
+
+test('topics of every kind are looked at, and none of others', async () => {
+  const own = ['audit', 'attempts', 'a.events', 'a_1f.changes', 'a.order', 'a.snapshots', 'a.redactions'];
+  const names = [...own.map((name) => `p.${name}`), 'p-connect-status', 'p.a.other', 'q.audit'];
+  const topics = new Map<string, Topic>(names.map((name) => [name, { replicas: [1], isr: [1] }]));
+  const { short } = await new KafkaReplication(
+    clusterOf(topics, [1, 2, 3], () => undefined),
+    OPTIONS,
+  ).look();
+  assert.deepEqual(short.map(({ topic }) => topic.slice(2)).sort(), own.sort());
+});

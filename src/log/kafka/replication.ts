@@ -4,6 +4,7 @@ import { CODE, KafkaCodeError } from '../../kafka/kafka-error.js';
 import { requests } from '../../kafka/protocol.js';
 import { pause } from '../../core/pause.js';
 import type { Replication, ReplicationState } from '../replication.js';
+import { allTopics } from '../topics.js';
 
 export interface ReplicationOptions {
   /** First part of the names of the topics. */
@@ -31,8 +32,10 @@ const COPIED_AT_ONCE = 50;
 const POLL_MS = 250;
 /** A broker that is started anew is back before that. */
 const ABSENT_MS = 60_000;
-const FIXED = '(?:slots|catalog|artefacts|cursors|activity)';
-const OF_A_TENANT = '[a-z0-9][a-z0-9-]*(?:_[0-9a-f]+)?\\.(?:events|changes|order|snapshots)';
+/** A test holds them against what a service makes. */
+const FIXED = '(?:slots|catalog|artefacts|cursors|activity|audit|attempts)';
+const KINDS = allTopics('').map((topic) => topic.slice(topic.lastIndexOf('.') + 1));
+const OF_A_TENANT = `[a-z0-9][a-z0-9-]*(?:_[0-9a-f]+)?\\.(?:${KINDS.join('|')})`;
 
 /** Copies of a topic by the setting, with so many brokers. */
 export const copiesWanted = (factor: number | 'auto', brokers: number): number =>
