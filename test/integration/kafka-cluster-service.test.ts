@@ -9,7 +9,16 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { ClusterWorld } from '../support/cluster-world.js';
 import { kafkaForTests, needsKafkaHome } from '../support/kafka.js';
-import { AS_ADMIN, API_KEY, PROGRAM, ROOT, temporaryDirectory, until, type Service } from '../support/service.js';
+import {
+  AS_ADMIN,
+  API_KEY,
+  PROGRAM,
+  programOf,
+  ROOT,
+  temporaryDirectory,
+  until,
+  type Service,
+} from '../support/service.js';
 import { Authority, needsOpenssl } from '../support/certificates.js';
 import { MASTER_KEY } from '../support/peers.js';
 
@@ -195,7 +204,7 @@ test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
     'a process with another master key, or a topic with other settings, does not start, and the sentence says what to do',
     async () => {
       const started = (env: Record<string, string>): ReturnType<typeof spawnSync> =>
-        spawnSync(process.execPath, [PROGRAM, 'serve'], {
+        spawnSync(process.execPath, [programOf(PROGRAM), 'serve'], {
           cwd: ROOT,
           encoding: 'utf8',
           timeout: 60_000,

@@ -8,7 +8,16 @@ import { Cluster } from '../../src/kafka/cluster.js';
 import { KafkaLog, type KafkaLogOptions } from '../../src/log/kafka/kafka-log.js';
 import type { TopicSpec } from '../../src/log/log.js';
 import { needsKafkaHome, startKafka } from '../support/kafka.js';
-import { AS_ADMIN, API_KEY, PROGRAM, ROOT, startService, temporaryDirectory, until } from '../support/service.js';
+import {
+  AS_ADMIN,
+  API_KEY,
+  PROGRAM,
+  programOf,
+  ROOT,
+  startService,
+  temporaryDirectory,
+  until,
+} from '../support/service.js';
 import { MASTER_KEY } from '../support/peers.js';
 
 const events: TopicSpec = { topic: 'statefold.acme.events', partitions: 2, cleanup: { policy: 'tombstones' } };
@@ -156,7 +165,7 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
     const run = async (
       ...args: string[]
     ): Promise<{ readonly code: number | null; readonly out: string; readonly err: string }> => {
-      const child = spawn(process.execPath, [PROGRAM, ...args], {
+      const child = spawn(process.execPath, [programOf(PROGRAM), ...args], {
         cwd: ROOT,
         env: { PATH: process.env['PATH'], STATEFOLD_API_KEY: API_KEY, STATEFOLD_DATA_DIR: dataDirectory, ...env },
       });
