@@ -20,13 +20,13 @@ const BEGIN = [
 ];
 /** Of others, and what code puts together of parts. */
 const FOREIGN = new Set(['toJson', 'SOAK_PROCESSES']);
-const CODE = ['scripts', 'src', 'packages/client/src', 'test'];
+const CODE = ['scripts', 'src', 'packages/client/src', 'test', 'dotnet/src'];
 
 function* filesIn(folder: string): Generator<string> {
   for (const entry of readdirSync(join(ROOT, folder), { withFileTypes: true })) {
     const path = `${folder}/${entry.name}`;
     if (entry.isDirectory()) yield* filesIn(path);
-    else if (/\.(ts|mjs)$/.test(entry.name)) yield path;
+    else if (/\.(ts|mjs|cs)$/.test(entry.name)) yield path;
   }
 }
 const source = CODE.flatMap((folder) => [...filesIn(folder)])
