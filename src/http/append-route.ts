@@ -116,7 +116,7 @@ class Append {
     const early = partitions === 1 ? undefined : await this.#readEarly();
     this.#slotKey =
       early === undefined ? this.#tenantId : partitionKey(this.#tenantId, partitionOf(aggregateOf(early), partitions));
-    if (!gateway.serves(this.#slotKey) && (await this.#isServedElsewhere())) return;
+    if (!gateway.serves(this.#slotKey) && (await this.#forwarded())) return;
     requireJson(request);
     const includeConflicts = this.#includesConflicts(principal);
     requests.take(this.#tenantId);
@@ -147,7 +147,7 @@ class Append {
   }
 
   /** True: another process has answered it. */
-  async #isServedElsewhere(): Promise<boolean> {
+  async #forwarded(): Promise<boolean> {
     const { turns, gateway, limits } = this.#parts;
     // What is parsed here has had its turn.
     if (this.#body === undefined) await turns?.enter(this.#tenantId, costOf(this.#request));

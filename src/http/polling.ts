@@ -86,7 +86,7 @@ export class Polling {
           bytes += record.length;
           return records.push(record) < limit && bytes < PAGE_BYTES;
         },
-        scanMs: wanted && SCAN_MS,
+        scanMs: wanted === undefined ? undefined : SCAN_MS,
         waitMs: request.method === 'GET' ? waitSeconds * 1000 : 0,
         waiting: () => {
           memory?.noPage();

@@ -161,22 +161,22 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     return (await this.open(tenantId)).inspection;
   }
 
-  async aggregateSource(tenantId: string, aggregateId: string): Promise<AggregateSource> {
-    const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
-    return partition === 0
-      ? (await this.open(tenantId)).first
-      : (await this.#partitions.open(partitionKey(tenantId, partition))).aggregates;
+  aggregateSource(tenantId: string, aggregateId: string): Promise<AggregateSource> {
+    return this.#partition(tenantId, partitionOf(aggregateId, this.partitionsOf(tenantId)));
   }
 
   /** The partition, of which this process is the owner by what the log has now. @throws NotOwnerError | StatefoldError */
   async ownedPartition(tenantId: string, partition: number): Promise<AggregatePartition> {
-    const of =
-      partition === 0
-        ? (await this.open(tenantId)).first
-        : (await this.#partitions.open(partitionKey(tenantId, partition))).aggregates;
+    const of = await this.#partition(tenantId, partition);
     if (of.owned) await of.caughtUpAsOwner();
     if (!of.owned) throw new NotOwnerError();
     return of;
+  }
+
+  async #partition(tenantId: string, partition: number): Promise<AggregatePartition> {
+    return partition === 0
+      ? (await this.open(tenantId)).first
+      : (await this.#partitions.open(partitionKey(tenantId, partition))).aggregates;
   }
 
   /** Tells all that run code of the tenant here, or are about to: what is being opened may be past this binding already. */

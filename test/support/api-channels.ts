@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test';
 import { WebSocket } from 'ws';
 import type { Api, Notification } from './api.js';
 import { until } from './service.js';
+import { sseBlocks } from './sse.js';
 
 /** What one channel has received so far: the records, and their bytes. */
 export interface Channel {
@@ -113,21 +114,12 @@ export async function openEvents(
   assert.match(response.headers.get('content-type') ?? '', /^text\/event-stream/);
   const records = new Records(() => abort.abort());
   const read = async (): Promise<void> => {
-    let text = '';
-    const decoder = new TextDecoder();
-    for await (const chunk of response.body ?? []) {
-      text += decoder.decode(chunk as Uint8Array, { stream: true });
-      const blocks = text.split('\n\n');
-      text = blocks.pop() ?? '';
-      for (const block of blocks) {
-        const field = (name: string): string[] =>
-          block.split('\n').flatMap((line) => (line.startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []));
-        const data = field('data').join('\n');
-        if (data === '') continue;
-        assert.deepEqual(field('event'), ['state_changed']);
-        records.add(data);
-        assert.deepEqual(field('id'), [String(records.records.at(-1)?.sequence)]);
-      }
+    for await (const field of sseBlocks(response)) {
+      const data = field('data').join('\n');
+      if (data === '') continue;
+      assert.deepEqual(field('event'), ['state_changed']);
+      records.add(data);
+      assert.deepEqual(field('id'), [String(records.records.at(-1)?.sequence)]);
     }
   };
   // An abort, or a service that is killed, ends the reading.

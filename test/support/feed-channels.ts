@@ -5,6 +5,7 @@ import type { TestContext } from 'node:test';
 import { WebSocket } from 'ws';
 import type { Api } from './api.js';
 import { until } from './service.js';
+import { sseBlock } from './sse.js';
 
 export interface FeedEvent {
   /** It tells of an erasure: of the other members it has the place and whose it was. */
@@ -139,8 +140,7 @@ export const feedEvents = (
     headers,
     'text/event-stream',
     (channel, block) => {
-      const field = (name: string): string[] =>
-        block.split('\n').flatMap((line) => (line.startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []));
+      const field = sseBlock(block);
       const data = field('data').join('\n');
       if (data === '') return void channel.positions.push(...field('id').map(Number));
       const event = JSON.parse(data) as FeedEvent;

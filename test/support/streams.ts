@@ -5,6 +5,7 @@ import type { TestContext } from 'node:test';
 import { WebSocket } from 'ws';
 import { success, type Api, type Notification } from './api.js';
 import { until } from './service.js';
+import { sseBlocks } from './sse.js';
 
 /** A message of a projection's stream; of server-sent events the name of the event is the type. */
 export type StreamMessage = { readonly type: string; readonly id?: string } & Partial<Notification> & {
@@ -99,28 +100,16 @@ async function openEvents(
   }
   const stream = new Messages(() => abort.abort());
   const read = async (): Promise<number> => {
-    let text = '';
-    const decoder = new TextDecoder();
-    for await (const chunk of response.body ?? []) {
-      text += decoder.decode(chunk as Uint8Array, { stream: true });
-      const blocks = text.split('\n\n');
-      text = blocks.pop() ?? '';
-      for (const block of blocks) {
-        const field = (name: string): string | undefined =>
-          block
-            .split('\n')
-            .find((line) => line.startsWith(`${name}: `))
-            ?.slice(name.length + 2);
-        const [id, data] = [field('id'), field('data')];
-        if (data === undefined && id === undefined) continue;
-        const message = {
-          type: field('event') ?? 'position',
-          ...(id !== undefined && { id }),
-          ...(data === undefined ? { position: Number(id) } : (JSON.parse(data) as object)),
-        };
-        onMessage?.(message);
-        stream.messages.push(message);
-      }
+    for await (const field of sseBlocks(response)) {
+      const [[id], [data], [type = 'position']] = [field('id'), field('data'), field('event')];
+      if (data === undefined && id === undefined) continue;
+      const message = {
+        type,
+        ...(id !== undefined && { id }),
+        ...(data === undefined ? { position: Number(id) } : (JSON.parse(data) as object)),
+      };
+      onMessage?.(message);
+      stream.messages.push(message);
     }
     return 0;
   };

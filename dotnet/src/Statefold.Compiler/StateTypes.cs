@@ -27,7 +27,7 @@ internal sealed class StateTypes
 
     private readonly JsonObject definitions = [];
     private readonly JsonObject states = [];
-    private readonly Dictionary<string, INamedTypeSymbol> names = new(StringComparer.Ordinal);
+    private readonly HashSet<string> names = new(StringComparer.Ordinal);
     private readonly Queue<(string Name, INamedTypeSymbol Type)> waiting = new();
     private int members;
 
@@ -266,7 +266,7 @@ internal sealed class StateTypes
     private JsonObject Reference(INamedTypeSymbol type)
     {
         var name = type.ToDisplayString(NameFormat);
-        if (names.TryAdd(name, type))
+        if (names.Add(name))
         {
             if (names.Count > MaxTypes)
             {

@@ -95,11 +95,11 @@ export class KeptCompilations {
     for (const name of await readdir(directory)) {
       const path = join(directory, name);
       // Another process may have removed it already.
-      const since = await stat(path).then(
+      const unusedMs = await stat(path).then(
         ({ mtimeMs }) => Date.now() - mtimeMs,
         () => 0,
       );
-      if (since > UNUSED_MS) await rm(path, { force: true });
+      if (unusedMs > UNUSED_MS) await rm(path, { force: true });
     }
   }
 
