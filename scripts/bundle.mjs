@@ -1,7 +1,8 @@
 // Puts each program together from the compiled modules and the packages that they use, into dist/program: what is read from a
 // few files starts in half the time of what is looked for in fifteen hundred.
-import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { build } from 'esbuild';
 import { ROOT } from './setup.mjs';
 
@@ -77,6 +78,13 @@ const { metafile } = await build({
   },
 });
 
-// Afterwards: a service that runs from here may start one of them at any time.
-const made = new Set(Object.keys(metafile.outputs).map((path) => basename(path)));
-for (const name of readdirSync(target)) if (!made.has(name)) rmSync(join(target, name));
+// Afterwards, and what the build before made stays: a service that runs of it reads a part when it first needs it.
+const BUILT = join(target, 'built.json');
+const made = Object.keys(metafile.outputs)
+  .map((path) => basename(path))
+  .sort();
+const last = existsSync(BUILT) ? JSON.parse(readFileSync(BUILT, 'utf8')) : { made: [], before: [] };
+const before = isDeepStrictEqual(last.made, made) ? last.before : last.made;
+writeFileSync(BUILT, JSON.stringify({ made, before }));
+const kept = new Set([...before, ...made, basename(BUILT)]);
+for (const name of readdirSync(target)) if (!kept.has(name)) rmSync(join(target, name));

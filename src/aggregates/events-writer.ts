@@ -387,6 +387,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   }
 
   produced(records: number, seconds: number): void {
+    this.#queue.produced(seconds);
     this.#options.observer?.produced?.('events', records, seconds);
   }
 

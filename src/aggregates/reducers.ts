@@ -68,7 +68,7 @@ interface Plan {
 /** What is to be folded of a share. */
 type Planned = Plan & { readonly share: Share };
 
-/** Appends whose answers go out behind one slice while several tenants ask; two turns of reducers may have one on a turn of the event loop. */
+/** Appends whose answers go out behind one slice while several tenants ask; two slices may be on a turn of the event loop. */
 const ANSWERS_AT_ONCE = 8;
 
 /** How many of the plans, from the index on, are taken in one slice: those for which nobody waits as there is time. */
@@ -92,6 +92,8 @@ export class Reducers implements TurnFold {
   readonly #options: ReducersOptions;
   readonly #turns: ReducerTurns;
   readonly #waiters = new Set<Waiter>();
+  /** What is stored and answered of earlier folds, while several tenants ask. */
+  #taking: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -194,8 +196,17 @@ export class Reducers implements TurnFold {
     }
   }
 
-  /** What the runner made is stored and answered, while several tenants ask in slices, between which those of others have their turn. */
+  /** What the runner made is stored and answered: while several tenants ask, behind what it made before. */
   async #taken(plans: readonly Planned[], outcomes: readonly FoldOutcome[]): Promise<void> {
+    if (!background.isShared) return this.#takenInSlices(plans, outcomes);
+    const before = this.#taking;
+    const taken = before.then(() => this.#takenInSlices(plans, outcomes));
+    this.#taking = taken.catch(() => undefined);
+    return taken;
+  }
+
+  /** While several tenants ask others have their turn between the slices. */
+  async #takenInSlices(plans: readonly Planned[], outcomes: readonly FoldOutcome[]): Promise<void> {
     const take = (plan: Planned, i: number): void => {
       const outcome = outcomes[i];
       if (outcome !== undefined) this.#answer(plan.share, outcome, this.#store(plan, outcome));

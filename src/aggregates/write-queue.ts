@@ -67,6 +67,9 @@ interface Gathering {
  * what is gathered at once, and those of others wait. The rest goes with the next one.
  */
 const AMONG_TENANTS = 600;
+/** It grows where the log is far: by as much as the last produce took longer than this, milliseconds, up to so many times. */
+const NEAR_MS = 10;
+const FAR = 8;
 /** The most that a control record takes: names, and the message of a fault. */
 const CONTROL_BYTES = 64 * 1024;
 
@@ -91,6 +94,8 @@ export class WriteQueue {
   /** How many refusals are being judged of an aggregate: what is behind them waits, so as not to overtake them. */
   readonly #judged = new Map<string, number>();
   #stopped: Error | undefined;
+  /** How many times as much as of a log that is near one produce has, while several tenants ask. */
+  #far = 1;
 
   constructor(options: WriteQueueOptions) {
     this.#options = options;
@@ -127,7 +132,7 @@ export class WriteQueue {
     const { left, refused } = gathering;
     let bytes = 0;
     let isFull = false;
-    const most = background.isShared ? AMONG_TENANTS : Infinity;
+    const most = background.isShared ? AMONG_TENANTS * this.#far : Infinity;
     let cost = 0;
     for (const pending of this.#queue) {
       const bytesOf = 'bytes' in pending ? pending.bytes : CONTROL_BYTES;
@@ -153,7 +158,13 @@ export class WriteQueue {
     if (refused.length > 0) void this.#refuse(refused);
     // All that was decided was refused or answered, and nothing is written behind which the rest would come.
     if (isFull && drafts.length === 0) this.#options.partition.kick();
+    if (drafts.length === 0) tables.forgetHeads();
     return drafts;
+  }
+
+  /** A produce was taken by the log, after so long. */
+  produced(seconds: number): void {
+    this.#far = Math.min(FAR, Math.max(1, (1000 * seconds) / NEAR_MS));
   }
 
   /** Undefined: it is not written now; it was left, refused or answered. */
@@ -322,6 +333,7 @@ export class WriteQueue {
       if (decision.kind === 'refuse') pending.reject(decision.error);
       return decision.kind !== 'refuse';
     });
+    this.#options.tables.forgetHeads();
     if (again.length > 0) this.requeue(again);
   }
 

@@ -141,8 +141,8 @@ export async function restore(folder: string, dataDirectory: string): Promise<Ba
   const lock = await lockDirectory(dataDirectory).catch((error: unknown) => {
     throw new CliError((error as Error).message);
   });
+  const marker = join(dataDirectory, RESTORING_FILE);
   try {
-    const marker = join(dataDirectory, RESTORING_FILE);
     const there = readdirSync(dataDirectory).filter((name) => !OF_NO_DATA.has(name));
     if (!existsSync(marker) && there.length > 0)
       throw new CliError(
@@ -164,9 +164,10 @@ export async function restore(folder: string, dataDirectory: string): Promise<Ba
     return summaryOf(folder, manifest);
   } catch (error) {
     if (error instanceof CliError) throw error;
-    throw new CliError(
-      `The backup could not be restored: ${(error as Error).message}. No service starts in ${dataDirectory} until that is put right and the restore is run again.`,
-    );
+    const until = existsSync(marker)
+      ? `No service starts in ${dataDirectory} until that is put right and the restore is run again.`
+      : `Put that right, and run the restore again into an empty ${dataDirectory}.`;
+    throw new CliError(`The backup could not be restored: ${(error as Error).message}. ${until}`);
   } finally {
     await lock.release();
   }

@@ -92,6 +92,9 @@ export class StatefoldError extends Error {
   }
 }
 
+/** It is of one event of what was asked for, whatever its code says: others may be stored without it. */
+export class OfOneEventError extends StatefoldError {}
+
 /**
  * This process does not own what was asked for, or does not any more: nothing of the request was stored, nor will be. It is
  * another process that answers it now.

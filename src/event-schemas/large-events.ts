@@ -1,5 +1,5 @@
 import { Worker, type ResourceLimits } from 'node:worker_threads';
-import { StatefoldError } from '../core/errors.js';
+import { OfOneEventError, StatefoldError } from '../core/errors.js';
 import { TenantTurns } from '../inspection/tenant-turns.js';
 import { TOO_COSTLY, type DataCheck } from './data-check.js';
 import type { CheckAnswer, CheckQuestion } from './check-worker.js';
@@ -24,10 +24,12 @@ export interface LargeChecks {
 /** Of the thread. The data of one event, parsed, takes a quarter of it. */
 const HEAP: ResourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 32 };
 
-/** How long a check waits for those of other tenants, milliseconds. */
-const TURN_MS = 10_000;
+const MIB = 1024 * 1024;
 /** How long one may take, milliseconds: steps and bytes bound it to less than a second for each MiB, on a processor of its own. */
-const deadlineMs = (bytes: number): number => 5_000 + (5_000 * bytes) / (1024 * 1024);
+const deadlineMs = (bytes: number): number => 5_000 + (5_000 * bytes) / MIB;
+/** How long a check waits for those of other tenants, milliseconds: more than one of them takes, of the largest body by default. */
+const RETRY_AFTER_SECONDS = 5;
+const TURN_MS = 2 * deadlineMs(MIB);
 
 interface Asked {
   resolve(check: DataCheck): void;
@@ -48,8 +50,14 @@ export class CheckThread implements LargeChecks {
     this.#heap = heap;
   }
 
-  check(tenantId: string, schema: string, data: Buffer, at: string): Promise<DataCheck> {
-    return this.#turns.take(tenantId, TURN_MS, () => this.#check(schema, data, at));
+  async check(tenantId: string, schema: string, data: Buffer, at: string): Promise<DataCheck> {
+    try {
+      return await this.#turns.take(tenantId, TURN_MS, () => this.#check(schema, data, at));
+    } catch (error) {
+      if (!(error instanceof StatefoldError) || error.code !== 'RATE_LIMITED') throw error;
+      const { message, retryAfterSeconds = RETRY_AFTER_SECONDS } = error;
+      throw new OfOneEventError('RATE_LIMITED', message, { retryAfterSeconds, cause: error });
+    }
   }
 
   async close(): Promise<void> {
@@ -104,10 +112,10 @@ export class CheckThread implements LargeChecks {
 }
 
 const tooLate = (): StatefoldError =>
-  new StatefoldError(
+  new OfOneEventError(
     'UNAVAILABLE',
     'the check of a large event took longer than it may, and was ended: send the request again later, with less data or a simpler schema of its type',
-    { retryAfterSeconds: 5 },
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
   );
 
 const ending = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'the service is ending');

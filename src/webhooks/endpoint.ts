@@ -477,7 +477,7 @@ export class Endpoint<T> implements EndpointIdentity {
     if (outcome.kind === 'delivered') this.#delivered(lane, position, begunAt);
     else if (outcome.kind === 'failed') {
       if (!byOwner) this.#countFailure(outcome);
-      this.#failed(lane, message, attempt, outcome);
+      this.#failed(lane, message, attempt, outcome, byOwner);
       if (!byOwner && outcome.isOurs !== true && this.#hasFailedTooLong) this.context.failedTooLong(this);
     } else {
       window.released(position);
@@ -532,7 +532,13 @@ export class Endpoint<T> implements EndpointIdentity {
     this.#pauseMs = Math.min(this.#pauseMs * 2, limits.lastPauseMs);
   }
 
-  #failed(lane: Lane<T>, message: Message, attempt: number, outcome: AttemptOutcome & { kind: 'failed' }): void {
+  #failed(
+    lane: Lane<T>,
+    message: Message,
+    attempt: number,
+    outcome: AttemptOutcome & { kind: 'failed' },
+    byOwner: boolean,
+  ): void {
     const { limits, timers, random, wallClock } = this.context;
     const now = timers.now();
     this.#lastFailure = outcome.reason;
@@ -542,7 +548,9 @@ export class Endpoint<T> implements EndpointIdentity {
       this.#askedUntil = Math.max(this.#askedUntil, now + asked);
       this.#pausedUntil = Math.max(this.#pausedUntil, this.#askedUntil);
     }
-    if (lane.window.isEarly(message.position, now)) return lane.window.failedEarly(message.position, now + asked);
+    // What its owner asked for takes nothing of the schedule, also where it came due meanwhile.
+    if (byOwner || lane.window.isEarly(message.position, now))
+      return lane.window.failedEarly(message.position, now + asked);
     const delay = retryDelay(attempt, random(), asked, limits.retryDelaysMs);
     if (delay !== undefined) {
       lane.window.failed(message.position, now + delay);

@@ -300,7 +300,7 @@ export class WebhookDeliverer {
   #configure(endpointId: string, previous: EndpointEntity | undefined): void {
     const endpoint = this.#endpoints.get(endpointId);
     const value = endpointOf(this.options.catalog, endpointId);
-    if (value?.url !== this.#gone.get(endpointId)) this.#gone.delete(endpointId);
+    if (value?.url !== this.#gone.get(endpointId) || value?.disabledAt !== undefined) this.#gone.delete(endpointId);
     if (!isActive(value)) {
       if (endpoint !== undefined) this.#stop(endpoint);
       // A disabled endpoint keeps its place; one that was taken away begins anew if it is ever given again.
@@ -368,6 +368,8 @@ export class WebhookDeliverer {
   ): Promise<void> {
     const { tenantId, endpointId } = endpoint;
     if (this.#closed) return;
+    // Who serves the tenant by then finds out by itself, and its owner may have resumed the endpoint since.
+    if (!this.#serves(tenantId)) this.#gone.delete(endpointId);
     if (this.#gone.get(endpointId) !== url) return begun?.end({ outcome: 'refused' });
     let recording = begun;
     try {

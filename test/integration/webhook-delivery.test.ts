@@ -299,6 +299,50 @@ test('an attempt that its owner asks for and that fails says nothing against the
   );
 });
 
+test('an attempt that its owner asked for takes nothing of the schedule, also where the message came due meanwhile', async (t) => {
+  const w = world(t, { limits: { retryDelaysMs: [hours(1), hours(1)] } });
+  let posts = 0;
+  const to = await receiver(t, (_, response) => {
+    if (++posts === 2) w.timers.advance(hours(2));
+    response.writeHead(500).end();
+  });
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(to.url);
+  w.feed.accept(change(1, { key: 'a' }));
+  const attempts = (): number | undefined => w.store.load('t1/p1')?.pending[0]?.[1];
+  await until(() => attempts() === 1, 'its own attempt has failed');
+  const running = await deliverer.running('p1');
+  await until(() => running?.retry('msg_p1_1') === true, 'it is attempted again');
+  // The one by schedule follows at once, since it is due.
+  await until(() => w.attempts.added.get('t1/p1')?.length === 3, 'all three have ended');
+  await until(() => attempts() === 2, 'two are counted');
+});
+
+test('who serves the tenant no more disables nothing: its owner may have resumed the endpoint since', async (t) => {
+  let isServed = true;
+  let begun = 0;
+  const begin = (): Promise<AuditRecording> => {
+    begun++;
+    return Promise.reject(new StatefoldError('UNAVAILABLE', 'the audit log could not be written'));
+  };
+  const w = world(t, { audit: { begin }, serves: () => isServed });
+  const to = await receiver(t, (_, response) => void response.writeHead(410).end());
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(to.url);
+  w.feed.accept(change(1, { key: 'a' }));
+  await until(() => (w.timers.advance(1_000), begun === 2), 'it is tried again');
+  isServed = false;
+  await deliverer.reassign();
+  for (let minute = 0; minute < 3; minute++) {
+    w.timers.advance(60_000);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  assert.equal(begun, 2);
+  assert.equal(w.catalog.get('endpoint', 'p1')?.value.disabledAt, undefined);
+});
+
 test('what the audit log does not take disables no endpoint, and nothing is sent to it until it does', async (t) => {
   let isAway = true;
   let refused = 0;

@@ -86,8 +86,10 @@ async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE, p
     const ofTurns = [...new Set(answers)].map((at) => answers.filter((one) => one === at).length);
     return { produces: log.produces.slice(before), answered: Math.max(...ofTurns) };
   };
-  /** From now on clients of others ask on each turn. */
+  /** From now on clients of others ask on each turn, and time stands still: how long a produce takes decides how much the next one has. */
   const share = (): void => {
+    const now = performance.now();
+    t.mock.method(performance, 'now', () => now);
     turn.others = true;
     others();
   };

@@ -18,7 +18,7 @@ export interface AnswerLimits {
 /** Of answers that wait for those before them: no further lines are read past it, and those that were read go on. */
 const MOST_BYTES = 1024 * 1024;
 /** Of the lines that are read and not answered, while several tenants ask: what is kept of them is gone through by garbage collection, again and again. */
-const AMONG_TENANTS = 1 / 4;
+const AMONG_TENANTS = 1 / 2;
 
 /** Answers in the order of their lines, whichever is known first. */
 export class BulkAnswers {

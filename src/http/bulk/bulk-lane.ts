@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { background } from '../../core/background.js';
 import { hasContext, type AppendCommand, type AppendResult, type NewEvent } from '../../core/event.js';
-import { NotOwnerError, StatefoldError, type ErrorCode } from '../../core/errors.js';
+import { NotOwnerError, OfOneEventError, StatefoldError, type ErrorCode } from '../../core/errors.js';
 import type { AggregateHome } from '../../aggregates/aggregates.js';
 import type { Gateway } from '../gateway/gateway.js';
 import { MAX_TRANSACTION_AGGREGATES } from '../append-schema.js';
@@ -44,9 +44,12 @@ const MAX_DELAY_MS = 500;
 const TOGETHER = { lines: 500, bytes: 64 * 1024, aggregates: MAX_TRANSACTION_AGGREGATES };
 /** Of all that are gathered: their records are written at once, so that the log is waited for once. */
 const GATHERED = { lines: 1000, bytes: 256 * 1024 };
-/** Of either while several tenants ask: a record is decided, encoded, folded and answered in one piece each, which those of others wait for. */
-const AMONG_TENANTS = 1 / 8;
-const part = (): number => (background.isShared ? AMONG_TENANTS : 1);
+/**
+ * Of either while several tenants ask. A record is decided, encoded, folded and answered in one piece each, which those of others wait for; what
+ * is gathered waits for the log once, which may be far.
+ */
+const AMONG_TENANTS = { together: 1 / 8, gathered: 1 / 2 };
+const partOf = (what: keyof typeof AMONG_TENANTS): number => (background.isShared ? AMONG_TENANTS[what] : 1);
 /** What is refused so would be of any line: it holds for all of them. */
 const OF_ALL: ReadonlySet<string> = new Set<ErrorCode>(['UNAVAILABLE', 'QUOTA_EXCEEDED', 'RATE_LIMITED']);
 
@@ -156,7 +159,7 @@ export class BulkLane {
     if (of === undefined) this.#gathered.set(aggregateId, [item]);
     else of.push(item);
     this.#bytes += item.line.length;
-    const most = part();
+    const most = partOf('gathered');
     if (++this.#lines >= GATHERED.lines * most || this.#bytes >= GATHERED.bytes * most) return this.flush();
   }
 
@@ -245,7 +248,7 @@ export class BulkLane {
 
   /** What is wrong with one of them must not refuse the others: each is tried by itself. Resolves when all are with the tenant. */
   async #failedTogether(record: SharedRecord, error: unknown): Promise<void> {
-    const isOfOne = error instanceof StatefoldError && !OF_ALL.has(error.code);
+    const isOfOne = error instanceof OfOneEventError || (error instanceof StatefoldError && !OF_ALL.has(error.code));
     const items = record.flatMap((part) => part.items).sort((a, b) => a.slot.number - b.slot.number);
     for (const item of items)
       if (isOfOne) await this.#appendAlone(item);
@@ -337,7 +340,7 @@ type SharedRecord = readonly { readonly aggregateId: string; readonly items: rea
 
 function sharedRecords(gathered: ReadonlyMap<string, readonly BulkItem[]>): SharedRecord[] {
   const records: SharedRecord[] = [];
-  const most = part();
+  const most = partOf('together');
   let record: { aggregateId: string; items: readonly BulkItem[] }[] = [];
   let lines = 0;
   let bytes = 0;
