@@ -53,7 +53,8 @@ test('ways through the console', { skip: needsChromium }, async (t) => {
     await page.getByRole('heading', { name: 'Aggregates', level: 1 }).waitFor();
     const tab = page.context().waitForEvent('page');
     await link.click({ modifiers: ['ControlOrMeta'] });
-    assert.match((await tab).url(), /\/console\/aggregates\/a-1$/);
+    // It is blank until it goes where the link does.
+    await (await tab).waitForURL(/\/console\/aggregates\/a-1$/);
     assert.match(page.url(), /\/console\/aggregates$/);
     await page.goBack();
     await page.waitForURL(/\/console$/);
