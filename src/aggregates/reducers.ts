@@ -199,8 +199,7 @@ export class Reducers implements TurnFold {
   /** What the runner made is stored and answered: while several tenants ask, behind what it made before. */
   async #taken(plans: readonly Planned[], outcomes: readonly FoldOutcome[]): Promise<void> {
     if (!background.isShared) return this.#takenInSlices(plans, outcomes);
-    const before = this.#taking;
-    const taken = before.then(() => this.#takenInSlices(plans, outcomes));
+    const taken = this.#taking.then(() => this.#takenInSlices(plans, outcomes));
     this.#taking = taken.catch(() => undefined);
     return taken;
   }

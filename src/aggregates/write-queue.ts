@@ -13,6 +13,7 @@ import {
 import { background } from '../core/background.js';
 import type { Clock } from '../core/clock.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
+import { Tally } from '../core/tally.js';
 import type {
   AggregateCommit,
   AppendCommand,
@@ -92,7 +93,7 @@ export class WriteQueue {
   readonly #options: WriteQueueOptions;
   #queue: Waiting[] = [];
   /** How many refusals are being judged of an aggregate: what is behind them waits, so as not to overtake them. */
-  readonly #judged = new Map<string, number>();
+  readonly #judged = new Tally();
   #stopped: Error | undefined;
   /** How many times as much as of a log that is near one produce has, while several tenants ask. */
   #far = 1;
@@ -124,7 +125,7 @@ export class WriteQueue {
     const gathering: Gathering = {
       heads: new Map(),
       keyed: new Set(),
-      held: new Set(this.#judged.keys()),
+      held: new Set(this.#judged.counts.keys()),
       stuck: new Set(),
       left: [],
       refused: [],
@@ -305,18 +306,14 @@ export class WriteQueue {
     const judged = refused.flatMap((pending) =>
       pending instanceof PendingErase ? [pending.aggregateId] : aggregatesOf(pending.command),
     );
-    for (const aggregateId of judged) this.#judged.set(aggregateId, (this.#judged.get(aggregateId) ?? 0) + 1);
+    for (const aggregateId of judged) this.#judged.add(aggregateId, 1);
     try {
       await this.#options.partition.caughtUp();
     } catch (error) {
       for (const pending of refused) pending.reject(this.#stopped ?? (error as Error));
       return;
     } finally {
-      for (const aggregateId of judged) {
-        const left = (this.#judged.get(aggregateId) ?? 1) - 1;
-        if (left === 0) this.#judged.delete(aggregateId);
-        else this.#judged.set(aggregateId, left);
-      }
+      for (const aggregateId of judged) this.#judged.add(aggregateId, -1);
       if (this.#queue.length > 0) this.#options.partition.kick();
     }
     const again = refused.filter((pending) => {

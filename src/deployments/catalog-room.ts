@@ -1,6 +1,6 @@
-import { Tally } from '../core/tally.js';
 import type { Catalog } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
+import { Tally } from '../core/tally.js';
 
 /** About the most that one upload adds: 64 KiB of names twice, in bindings too, and 64 KiB of findings. */
 const OUTCOME_BYTES = 256 * 1024;

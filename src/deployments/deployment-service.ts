@@ -1,4 +1,3 @@
-import { Tally } from '../core/tally.js';
 import { missingReducer, requireProjection, requireReducer } from '../catalog/require.js';
 import { promisify } from 'node:util';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -22,6 +21,7 @@ import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import { quotaExceeded, rateLimited, type QuotaOf } from '../core/quotas.js';
 import type { Logger } from '../core/logger.js';
+import { Tally } from '../core/tally.js';
 import type { ProjectionLife } from '../projections/projections.js';
 import type { Endpoints } from '../webhooks/endpoints.js';
 import { revive } from './artefact-health.js';

@@ -1,5 +1,5 @@
-import { Tally } from '../core/tally.js';
 import type { ArtefactEntity, Catalog } from '../catalog/catalog.js';
+import { Tally } from '../core/tally.js';
 
 /** How many artefacts are halted: counted as the catalog takes them, so that who asks time and again goes through none. */
 export class FaultedArtefacts {

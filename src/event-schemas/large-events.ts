@@ -28,8 +28,8 @@ const MIB = 1024 * 1024;
 /** How long one may take, milliseconds: steps and bytes bound it to less than a second for each MiB, on a processor of its own. */
 const deadlineMs = (bytes: number): number => 5_000 + (5_000 * bytes) / MIB;
 /** How long a check waits for those of other tenants, milliseconds: more than one of them takes, of the largest body by default. */
-const RETRY_AFTER_SECONDS = 5;
 const TURN_MS = 2 * deadlineMs(MIB);
+const RETRY_AFTER_SECONDS = 5;
 
 interface Asked {
   resolve(check: DataCheck): void;

@@ -1,6 +1,6 @@
-import { Tally } from '../core/tally.js';
 import { StatefoldError } from '../core/errors.js';
 import { rateLimited, type QuotaName } from '../core/quotas.js';
+import { Tally } from '../core/tally.js';
 
 const RETRY_SECONDS = 5;
 

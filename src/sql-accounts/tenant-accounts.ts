@@ -1,8 +1,8 @@
-import { Tally } from '../core/tally.js';
 import { createHash, randomBytes } from 'node:crypto';
 import type { Catalog, SqlAccountEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
+import { Tally } from '../core/tally.js';
 import type { AccountAccess, SqlAccounts } from '../read-store/sql-accounts.js';
 import type { AccountKeeper } from './account-keeper.js';
 

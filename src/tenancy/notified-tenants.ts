@@ -1,6 +1,6 @@
-import { Tally } from '../core/tally.js';
 import type { Ownership } from '../placement/ownership.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
+import { Tally } from '../core/tally.js';
 import type { TenantFeed, TenantFeeds } from '../feed/tenant-feeds.js';
 import type { ActivityNotes } from './activity.js';
 import type { Tenants } from './tenant.js';

@@ -1,10 +1,10 @@
-import { Tally } from '../core/tally.js';
 import type { EndpointEntity } from '../catalog/catalog.js';
 import type { Clock } from '../core/clock.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import { within } from '../core/within.js';
+import { Tally } from '../core/tally.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import type { Attempt, AttemptStore } from './attempt-store.js';
 import type { CursorStore, DeadLetter, EndpointCheckpoint, EndpointHealth } from './cursor-store.js';

@@ -1,4 +1,3 @@
-import { Tally } from '../core/tally.js';
 import { requireProjection } from '../catalog/require.js';
 import type { Catalog, EndpointEntity, EndpointSource, ProjectionEntity } from '../catalog/catalog.js';
 import type { Sealer } from '../catalog/sealing.js';
@@ -7,6 +6,7 @@ import type { Clock } from '../core/clock.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
+import { Tally } from '../core/tally.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import {
   allEndpoints,

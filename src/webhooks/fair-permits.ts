@@ -1,5 +1,5 @@
-import { Tally } from '../core/tally.js';
 import type { Timers } from '../feed/timers.js';
+import { Tally } from '../core/tally.js';
 
 export interface PermitLimits {
   /** Held at once, of all owners and of one. */
