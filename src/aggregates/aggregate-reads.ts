@@ -194,7 +194,8 @@ export class AggregateReads {
     end: number,
     lastOnly = false,
   ): Promise<readonly OrderedState[]> {
-    const { tables, reducers } = this.#options;
+    const { bindings, tables, reducers } = this.#options;
+    if (bindings.isEmpty) return [];
     const states: OrderedState[] = [];
     const behind: string[] = [];
     const tell = (aggregateId: string, again = false): void => {

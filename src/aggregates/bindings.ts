@@ -20,6 +20,11 @@ export class Bindings {
     return this.#reducers.get(aggregateType);
   }
 
+  /** No type has one. */
+  get isEmpty(): boolean {
+    return this.#reducers.size === 0;
+  }
+
   /** Grows with each binding of a type. */
   get revision(): number {
     return this.#revision;

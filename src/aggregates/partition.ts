@@ -391,10 +391,16 @@ export class AggregatePartition
     if (!this.#owned) throw new NotOwnerError();
     const { commit, replayed } = await this.#transact(command);
     const placed = this.#positionOf(commit);
-    const answers = await Promise.all(commit.parts.map(async (part) => this.#folded(part, replayed)));
+    const answers = await this.#foldedParts(commit, replayed);
     const position = typeof placed === 'object' ? await placed : placed;
-    const appends = commit.parts.map((part, i) => answerOf(part, answers[i], undefined));
+    const appends = commit.parts.map((part, i) => answerOf(part, answers?.[i], undefined));
     return { timestamp: commit.timestamp, position, appends };
+  }
+
+  /** Undefined: none of its parts has a reducer, which is what lines of a bulk have mostly. */
+  #foldedParts({ parts }: TransactionCommit, replayed: boolean): Promise<(FoldAnswer | undefined)[]> | undefined {
+    const folded = parts.map((part) => this.#folded(part, replayed));
+    return folded.some((answer) => answer !== undefined) ? Promise.all(folded) : undefined;
   }
 
   async #transact(command: TransactionCommand): Promise<Accepted<TransactionCommit>> {

@@ -172,14 +172,13 @@ function withIds(
   ids = roomForIds(of.length),
   from = 0,
 ): { readonly events: readonly CommitEventValue[]; readonly eventIds: readonly string[] } {
-  const eventIds: string[] = [];
-  const events = of.map((event, i) => {
-    const at = ID_BYTES * (from + i);
-    writeUuidv7(ids, at, timestamp);
-    eventIds.push(uuidText(ids, at));
-    return withId(event, ids.subarray(at, at + ID_BYTES));
+  const placeOf = (i: number): number => ID_BYTES * (from + i);
+  // Each as long as it stays: what grows by `push` takes room for sixteen more, and most lists have one.
+  const eventIds = of.map((_, i) => {
+    writeUuidv7(ids, placeOf(i), timestamp);
+    return uuidText(ids, placeOf(i));
   });
-  return { events, eventIds };
+  return { events: of.map((event, i) => withId(event, ids.subarray(placeOf(i), placeOf(i + 1)))), eventIds };
 }
 
 function withGivenIds(of: readonly NewEvent[], ids: readonly Buffer[]): ReturnType<typeof withIds> {

@@ -339,15 +339,23 @@ export class PartitionTables {
       this.#unwrittenHeads = new Map();
     }
     const unwritten = this.#unwrittenHeads.get(aggregateId);
-    const row = unwritten ?? this.#headRow(aggregateId)?.slice() ?? [version, type, timestamp];
+    const before = unwritten ?? this.#headRow(aggregateId);
     this.#readHeads.delete(aggregateId);
-    if (row.length >= LAST_COMMITS + 2 * COMMITS_PER_ROW) {
-      const full = row.splice(LAST_COMMITS);
+    const isFull = before !== undefined && before.length >= LAST_COMMITS + 2 * COMMITS_PER_ROW;
+    if (isFull) {
+      const full = before.slice(LAST_COMMITS);
       this.section.set(`c${aggregateId}${SEPARATOR}${padded(full[0] as number)}`, full);
     }
-    [row[0], row[2]] = [version, timestamp];
-    row.push(baseVersion, offset);
-    if (unwritten !== undefined) return;
+    if (unwritten !== undefined) {
+      if (isFull) unwritten.length = LAST_COMMITS;
+      [unwritten[0], unwritten[2]] = [version, timestamp];
+      unwritten.push(baseVersion, offset);
+      return;
+    }
+    const head = [version, before?.[1] ?? type, timestamp];
+    const kept = before === undefined || isFull ? [] : before.slice(LAST_COMMITS);
+    // As long as it is: many are kept until they are written, and what grows by `push` takes room for sixteen more.
+    const row = head.concat(kept, [baseVersion, offset]);
     this.#unwrittenHeads.set(aggregateId, row);
     this.section.set(`h${aggregateId}`, row);
   }

@@ -107,6 +107,8 @@ export class BulkAnswers {
     let text = '';
     for (let slot = this.#slots[this.#head]; slot?.text !== undefined; slot = this.#slots[this.#head]) {
       text += slot.text;
+      // It stays in the list for a while, and needs to know only that it was answered.
+      slot.text = '';
       this.#head++;
     }
     if (this.#head === this.#slots.length || this.#head > 4096) {

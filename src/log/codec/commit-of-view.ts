@@ -115,15 +115,16 @@ export function storedTransaction(
   eventIds?: readonly (readonly string[])[],
 ): TransactionCommit {
   const { timestamp } = value;
-  const isWhole = value.parts.every(({ baseVersion }) => baseVersion !== ERASED_BASE);
+  const part = (of: TransactionPartValue, p: number): AggregateCommit => storedPart(offset, value, of, eventIds?.[p]);
+  if (value.parts.every(({ baseVersion }) => baseVersion !== ERASED_BASE)) {
+    const eventCount = value.parts.reduce((sum, { events }) => sum + events.length, 0);
+    return { offset, timestamp, parts: value.parts.map(part), eventCount };
+  }
   const parts: AggregateCommit[] = [];
   let eventCount = 0;
-  value.parts.forEach((part, p) => {
-    const first = eventCount;
-    eventCount += part.events.length;
-    if (part.baseVersion === ERASED_BASE) return;
-    const stored = storedPart(offset, value, part, eventIds?.[p]);
-    parts.push(isWhole ? stored : { ...stored, first });
+  value.parts.forEach((of, p) => {
+    if (of.baseVersion !== ERASED_BASE) parts.push({ ...part(of, p), first: eventCount });
+    eventCount += of.events.length;
   });
   return { offset, timestamp, parts, eventCount };
 }
