@@ -400,7 +400,9 @@ export class AggregatePartition
   /** Undefined: none of its parts has a reducer, which is what lines of a bulk have mostly. */
   #foldedParts({ parts }: TransactionCommit, replayed: boolean): Promise<(FoldAnswer | undefined)[]> | undefined {
     const folded = parts.map((part) => this.#folded(part, replayed));
-    return folded.some((answer) => answer !== undefined) ? Promise.all(folded) : undefined;
+    return folded.some((answer) => answer !== undefined)
+      ? Promise.all(folded.map(async (answer) => answer))
+      : undefined;
   }
 
   async #transact(command: TransactionCommand): Promise<Accepted<TransactionCommit>> {

@@ -1,7 +1,7 @@
-// Bulk appends beside batches of 100, over 10,000 aggregates: events a second, and the service's processor time an event.
+// Bulk appends beside requests of 100 events, over 10,000 aggregates: events a second, and the service's processor time an event.
 import { readFileSync } from 'node:fs';
 import { API_KEY, startService, type Service } from '../support/service.js';
-import { BATCH_OF_100, median, report, runLoad } from './load.js';
+import { BATCH_OF_100, median, report, runLoad, TRANSACTION_OF_100 } from './load.js';
 import { runBulk } from './bulk-load.js';
 
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
@@ -11,6 +11,12 @@ const cleanups: (() => void)[] = [];
 const context = { after: (cleanup: () => void): void => void cleanups.push(cleanup) } as unknown as Parameters<
   typeof startService
 >[0];
+
+/** How a producer may send its events. */
+interface Way {
+  readonly name: string;
+  run(clients: number): Promise<Figure>;
+}
 
 interface Figure {
   readonly perSecond: number;
@@ -45,50 +51,44 @@ const micros = (n: number): string => `${n.toFixed(1)} µs`;
 try {
   const service = await startService(context, { readStore: true });
   const port = Number(new URL(service.url).port);
-  const batches = (clients: number): Promise<Figure> =>
-    measured(service, async () => {
-      const { answered, perSecond } = await runLoad({
-        port,
-        path: '/events/batch',
-        keys: [API_KEY],
-        bodies: BATCH_OF_100,
-        aggregates: AGGREGATES,
-        clients,
-        durationMs: SECONDS * 1000,
-        first: 0,
-      });
-      return { events: answered * 100, seconds: answered / perSecond };
-    });
-  const bulks = (clients: number, run: number): Promise<Figure> =>
-    measured(service, () =>
-      runBulk({ port, key: API_KEY, aggregates: AGGREGATES, run, clients, durationMs: SECONDS * 1000 }),
-    );
-  await batches(4);
-  await bulks(1, 1);
+  const requests = (path: string, bodies: readonly string[], events: number, aggregates: number): Way => ({
+    run: (clients) =>
+      measured(service, async () => {
+        const load = { port, path, keys: [API_KEY], bodies, aggregates, clients, durationMs: SECONDS * 1000, first: 0 };
+        const { answered, perSecond } = await runLoad(load);
+        return { events: answered * events, seconds: answered / perSecond };
+      }),
+    name: path,
+  });
+  const batches = requests('/events/batch', BATCH_OF_100, 100, AGGREGATES);
+  const transactions = requests('/events/transaction', TRANSACTION_OF_100, 100, AGGREGATES / 100);
+  const bulk = (run: number): Way => ({
+    run: (clients) =>
+      measured(service, () =>
+        runBulk({ port, key: API_KEY, aggregates: AGGREGATES, run, clients, durationMs: SECONDS * 1000 }),
+      ),
+    name: run === 1 ? 'each line of another aggregate' : `${run} lines of one aggregate in a row`,
+  });
+  for (const way of [batches, transactions, bulk(1)]) await way.run(4);
   for (const clients of [1, 8]) {
-    for (const run of [1, 100]) {
+    // The same events: a hundred of one aggregate, and one each of a hundred.
+    for (const [ours, theirs, goal] of [
+      [bulk(100), batches, 'goal 1.50'],
+      [bulk(1), transactions, 'goal 1.00'],
+      [bulk(1), batches, ''],
+    ] as const) {
       const pairs: [Figure, Figure][] = [];
-      for (let i = 0; i < ROUNDS; i++) pairs.push([await bulks(clients, run), await batches(clients)]);
+      for (let i = 0; i < ROUNDS; i++) pairs.push([await ours.run(clients), await theirs.run(clients)]);
       const of = (figure: keyof Figure): [number, number] => [
         median(pairs.map(([x]) => x[figure])),
         median(pairs.map(([, y]) => y[figure])),
       ];
-      const what = run === 1 ? 'each line of another aggregate' : `${run} lines of one aggregate in a row`;
       const [a, b] = of('perSecond');
-      report(
-        `bulk, ${clients} connections, ${what}`,
-        rate(a),
-        `batches of 100 ${rate(b)}`,
-        median(pairs.map(([x, y]) => x.perSecond / y.perSecond)),
-        'goal 1.50',
-      );
+      const ratio = median(pairs.map(([x, y]) => x.perSecond / y.perSecond));
+      report(`bulk, ${clients} connections, ${ours.name}`, rate(a), `${theirs.name} ${rate(b)}`, ratio, goal);
       const [c, d] = of('processor');
-      report(
-        '  processor time an event',
-        micros(c),
-        `batches of 100 ${micros(d)}`,
-        median(pairs.map(([x, y]) => y.processor / x.processor)),
-      );
+      const cheaper = median(pairs.map(([x, y]) => y.processor / x.processor));
+      report('  processor time an event', micros(c), `${theirs.name} ${micros(d)}`, cheaper);
     }
   }
   report('  memory of the service at the end', `${residentMiB(service).toFixed(0)} MiB`, '');

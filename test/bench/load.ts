@@ -84,6 +84,11 @@ export const BATCH_OF_100 = [
   `{"aggregateId":"plain-$AGGREGATE","events":[${Array.from({ length: 100 }, () => EVENT).join(',')}]}`,
 ];
 
+/** One event for each of a hundred aggregates: `plain-$AGGREGATE-0` to `-99`. */
+export const TRANSACTION_OF_100 = [
+  `{"appends":[${Array.from({ length: 100 }, (_, i) => `{"aggregateId":"plain-$AGGREGATE-${i}","events":[${EVENT}]}`).join(',')}]}`,
+];
+
 /** The value below which the share of them lies. */
 export const quantile = (values: readonly number[], share: number): number =>
   [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? 0;
