@@ -5,6 +5,7 @@
 import { processorMsOf } from '../../src/jail/process-usage.js';
 import { API_KEY, sample, startService, type Service } from '../support/service.js';
 import { brokersOfThisRun } from './brokers.js';
+import { childrenOf } from '../support/load-world.js';
 import { startFlood, type FloodRequest } from './flood.js';
 import { BATCH_OF_100, benchTenant, median, PLAIN_SINGLE, report, runLoad, startExpress, type Load } from './load.js';
 
@@ -125,12 +126,14 @@ async function kindsOf(projectionId: string): Promise<readonly Kind[]> {
   ];
 }
 
-/** What a flood left to be done is done, as far as processors tell: it is not part of how the calm tenant fares alone. */
-async function idle(service: Service): Promise<void> {
+/** What a flood left to be done is done, as far as processors tell: it is not part of how the calm tenant fares alone. Compilers and runners have processes of their own. */
+async function idle({ pid }: Service): Promise<void> {
+  const usedMs = (of: number): number =>
+    childrenOf(of).reduce((sum, child) => sum + usedMs(child), processorMsOf(of) ?? 0);
   for (let before = 0, quiet = 0; quiet < 3;) {
     await new Promise((resolve) => setTimeout(resolve, 300));
-    const now = processorMsOf(service.pid) ?? 0;
-    quiet = now - before < 100 ? quiet + 1 : 0;
+    const now = usedMs(pid);
+    quiet = Math.abs(now - before) < 100 ? quiet + 1 : 0;
     before = now;
   }
 }
