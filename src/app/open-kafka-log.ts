@@ -7,6 +7,7 @@ import { slotKeyOfSection, slotOf } from '../core/slots.js';
 import { StartupError } from '../core/startup-error.js';
 import { CODE, KafkaCodeError, UnsentError } from '../kafka/kafka-error.js';
 import { KafkaLog, type KafkaLogOptions } from '../log/kafka/kafka-log.js';
+import { TooFewPartitionsError } from '../log/kafka/topics.js';
 import { SlotGroup } from '../placement/kafka/slot-group.js';
 import type { LogSetup } from './log-setup.js';
 
@@ -30,9 +31,13 @@ export function openKafkaLog(
     openOwnership: async (owner, url, store) => {
       await reachable(
         () =>
-          log.ensureTopics([
-            { topic: SLOTS_TOPIC, partitions: slots, cleanup: { policy: 'delete', retentionMs: DAY_MS } },
-          ]),
+          log
+            .ensureTopics([
+              { topic: SLOTS_TOPIC, partitions: slots, cleanup: { policy: 'delete', retentionMs: DAY_MS } },
+            ])
+            .catch((error: unknown) => {
+              throw error instanceof TooFewPartitionsError ? otherSlots(settings, error.found) : error;
+            }),
         brokers,
         logger,
       );
@@ -48,6 +53,10 @@ export function openKafkaLog(
         sessionTimeoutMs: settings.kafkaSessionTimeoutMs,
         logger,
       });
+      if (group.slots !== slots) {
+        await group.close();
+        throw otherSlots(settings, group.slots);
+      }
       return { ownership: group, join: () => group.join() };
     },
   };
@@ -81,6 +90,12 @@ const connectionOf = (
   ...security(settings),
 });
 
+/** Nothing is ever written to that topic: that it is empty does not say that it may go, with processes that share its slots. */
+const otherSlots = ({ slots, kafkaTopicPrefix: prefix }: Settings, found: number): StartupError =>
+  new StartupError(
+    `SLOTS is ${slots}, and this cluster has ${found}, as many as its topic ${prefix}.slots has partitions: set SLOTS=${found} in all of its processes.`,
+  );
+
 /** Kafka may be starting too, and is waited for. @throws StartupError */
 async function reachable(ask: () => Promise<void>, brokers: readonly string[], logger: Logger): Promise<void> {
   const until = performance.now() + REACHABLE_MS;
@@ -88,6 +103,7 @@ async function reachable(ask: () => Promise<void>, brokers: readonly string[], l
     try {
       return await ask();
     } catch (error) {
+      if (error instanceof StartupError) throw error;
       const { message } = error as Error;
       const tooFew = error instanceof KafkaCodeError && error.code === CODE.INVALID_REPLICATION_FACTOR;
       if (tooFew && performance.now() > until)

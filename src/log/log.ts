@@ -88,7 +88,10 @@ export class AppendIndefiniteError extends Error {
 export interface Log {
   /** An append of more, by `appendBytes`, is refused, and nothing of it is stored: whoever gathers cuts before. */
   readonly maxAppendBytes: number;
-  /** Creates what is missing; a topic that is there with other settings is an error that names it. */
+  /**
+   * Creates what is missing; a topic that is there with other settings is an error that names it. Where others can add partitions to it, those
+   * past the ones that are asked for are left alone.
+   */
   ensureTopics(specs: readonly TopicSpec[]): Promise<void>;
   /** Drops the topic with all it holds. A missing topic is no error. */
   deleteTopic(topic: string): Promise<void>;

@@ -201,7 +201,7 @@ test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
   );
 
   await t.test(
-    'a process with another master key, or a topic with other settings, does not start, and the sentence says what to do',
+    'a process with another master key or number of slots, or a topic with other settings, does not start, and the sentence says what to do',
     async () => {
       const started = (env: Record<string, string>): ReturnType<typeof spawnSync> =>
         spawnSync(process.execPath, [programOf(PROGRAM), 'serve'], {
@@ -221,6 +221,14 @@ test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
       const stranger = started({ STATEFOLD_MASTER_KEY: 'another-master-key-than-all-the-others-have' });
       assert.equal(stranger.status, 1);
       assert.match(String(stranger.stderr), /begun with another master key: set STATEFOLD_MASTER_KEY/);
+      for (const slots of ['32', '128']) {
+        const other = started({ STATEFOLD_MASTER_KEY: MASTER_KEY, SLOTS: slots });
+        assert.equal(other.status, 1);
+        assert.match(
+          String(other.stderr),
+          new RegExp(`^SLOTS is ${slots}, and this cluster has 64, .*: set SLOTS=64 in all of its processes\\.\n$`),
+        );
+      }
       await kafka.tool('kafka-configs', [
         '--alter',
         '--entity-type',

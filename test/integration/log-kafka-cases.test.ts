@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { Kafka, logLevel, type Admin } from 'kafkajs';
+import { silentLogger } from '../../src/core/logger.js';
 import { KafkaLog, type KafkaLogOptions } from '../../src/log/kafka/kafka-log.js';
 import {
   AppendIndefiniteError,
@@ -195,6 +196,27 @@ describe('the log on Kafka', { skip: needsKafka }, () => {
       ],
       [1, [[log.name, true, 3, 1, 2]]],
     );
+  });
+
+  it('leaves partitions alone that somebody has added, and names a topic that has too few, which nobody is told to delete', async (t) => {
+    const [log, admin] = [await open(t), await adminOf(t)];
+    await log.ensureTopics([spec]);
+    await log.append(ref, [record('before')]);
+    await admin.createPartitions({ topicPartitions: [{ topic: log.name, count: 3 }] });
+    const lines: string[] = [];
+    const logger = { ...silentLogger, warn: (_: object, text?: string) => void lines.push(text ?? '') };
+    const later = await open(t, { prefix: log.name.split('.')[0] ?? '', logger });
+    await later.ensureTopics([spec]);
+    assert.deepEqual(lines, [
+      `topic ${log.name} has 3 partitions, and 2 of them are used: those that were added stay empty`,
+    ]);
+    await later.append(ref, [record('after')]);
+    assert.deepEqual(keys((await later.read(ref, 0, ALL)).records), ['0 before', '1 after']);
+    await assert.rejects(later.ensureTopics([{ ...spec, partitions: 4 }]), ({ message }: Error) => {
+      assert.match(message, /has 3 partitions, not 4: .*see what it holds/);
+      assert.doesNotMatch(message, /delete/);
+      return true;
+    });
   });
 
   it('takes over how long records are kept, as it is a setting', async (t) => {

@@ -33,6 +33,21 @@ const DESCRIBED_PER_REQUEST = 500;
 const chunks = <T>(all: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
 
+/** A topic that is there has fewer partitions than are to be read and written. */
+export class TooFewPartitionsError extends Error {
+  override readonly name = 'TooFewPartitionsError';
+
+  constructor(
+    topic: string,
+    readonly found: number,
+    wanted: number,
+  ) {
+    super(
+      `topic ${topic} has ${found} partitions, not ${wanted}: their number is fixed with the first record, so another service made it, or somebody by hand; see what it holds before anything is done to it`,
+    );
+  }
+}
+
 /** Creates topics, verifies those that are there, drops them. All names are the cluster's. */
 export class Topics {
   readonly #cluster: Cluster;
@@ -173,11 +188,14 @@ export class Topics {
     }
   }
 
-  /** How many copies there are, `replication.ts` tells: with fewer than wanted the topic works. */
+  /** How many copies there are, `replication.ts` tells: with fewer than wanted the topic works. Kafka takes no partition back that somebody has added. */
   #verifyLayout({ topic, partitions }: TopicSpec, { leaders }: TopicLayout): void {
-    if (leaders.length !== partitions)
-      throw new Error(
-        `topic ${topic} has ${leaders.length} partitions, not ${partitions}: their number is fixed with the first record; delete the topic if it is empty (kafka-topics.sh --delete --topic ${topic})`,
+    const found = leaders.length;
+    if (found < partitions) throw new TooFewPartitionsError(topic, found, partitions);
+    if (found > partitions)
+      this.#options.logger.warn(
+        { topic, partitions, found },
+        `topic ${topic} has ${found} partitions, and ${partitions} of them ${partitions === 1 ? 'is' : 'are'} used: those that were added stay empty`,
       );
   }
 
