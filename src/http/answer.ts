@@ -63,7 +63,7 @@ export function answerProblem(response: ServerResponse, problem: Problem): void 
   if (!whole) response.shouldKeepAlive = false;
   response.writeHead(problem.status, { ...problem.headers, 'Content-Length': String(problem.body.length) });
   if (whole) response.end(problem.body);
-  else endBesideUpload(request, response, problem.body);
+  else endBesideUpload(response, problem.body);
 }
 
 /** Node reads a body that nobody wants to its end by itself, which is well for a short one: the connection lives on. */
@@ -80,7 +80,8 @@ const DRAIN_MS = 2_000;
  * Answers a request whose body is still arriving. Closing at once would reset the connection, and many clients then never see
  * the answer: so it is sent whole, the rest of the body is thrown away up to a limit, and only then the connection is closed.
  */
-function endBesideUpload(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
+export function endBesideUpload(response: ServerResponse, body: Buffer): void {
+  const request = response.req;
   let left = DRAIN_BYTES;
   const finish = (): void => {
     clearTimeout(timer);

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
+import { endBesideUpload } from '../answer.js';
 import { NOT_OWNER, returnedHeaders } from './headers.js';
 
 /** Why an attempt failed. Before `reset` nothing was done; after it, nobody knows. */
@@ -87,7 +88,7 @@ export class ForwardCall implements Dispatcher.DispatchHandler {
     this.#retryAfter = Number(headers['retry-after'] ?? 0);
     if (this.options.whole || status === 503) return;
     this.#passing = true;
-    response.writeHead(status, this.#headers);
+    this.#writeHead();
     // A stream's first event may be long in coming: its client waits for the head.
     if (headers['content-length'] === undefined) response.flushHeaders();
   }
@@ -113,9 +114,18 @@ export class ForwardCall implements Dispatcher.DispatchHandler {
   }
 
   #send(): void {
-    if (this.response.destroyed) return;
-    if (!this.#passing) this.response.writeHead(this.#status, this.#headers);
-    this.response.end(this.#passing ? undefined : Buffer.concat(this.#held));
+    const { response } = this;
+    if (response.destroyed) return;
+    if (!this.#passing) this.#writeHead();
+    const rest = Buffer.concat(this.#held);
+    if (response.req.complete) response.end(rest);
+    else endBesideUpload(response, rest);
+  }
+
+  /** An owner may answer before it has the body. The client would send its next request behind the rest of it, which nobody reads. */
+  #writeHead(): void {
+    if (!this.response.req.complete) this.response.shouldKeepAlive = false;
+    this.response.writeHead(this.#status, this.#headers);
   }
 
   #failed(): void {

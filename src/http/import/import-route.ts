@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
+import { PassThrough, type Readable } from 'node:stream';
 import type { Catalog } from '../../catalog/catalog.js';
 import { beginImport, dropImport, endImport, foundEmpty, type RemoveRecords } from '../../catalog/importing.js';
 import { NotOwnerError, StatefoldError } from '../../core/errors.js';
@@ -12,6 +12,7 @@ import { costOfBytes } from '../../core/turns.js';
 import type { AggregateHome } from '../../aggregates/aggregates.js';
 import type { AggregateHomes, Tenants } from '../../tenancy/tenant.js';
 import type { Admission } from '../admission.js';
+import { RequestAbortedError } from '../body.js';
 import { ForwardCall } from '../gateway/forward-call.js';
 import type { Gateway } from '../gateway/gateway.js';
 import { isForwarded, NOT_OWNER } from '../gateway/headers.js';
@@ -112,11 +113,20 @@ export class ImportRoute {
     requestId: string,
   ): Promise<undefined> {
     const call = new ForwardCall(response, { repeatable: false, whole: false });
-    if (!(await this.#options.gateway.stream(url, request, requestId, Readable.from(request), call))) throw nobody();
+    if (!(await this.#options.gateway.stream(url, request, requestId, bodyOf(request), call))) throw nobody();
     const attempt = await call.result;
     if (attempt.kind !== 'failed' || response.headersSent || response.destroyed) return undefined;
     throw nobody();
   }
+}
+
+/** What is sent on of the request. Its end is not the request's, whose client is to read an answer that comes before it has sent all. */
+function bodyOf(request: IncomingMessage): Readable {
+  const body = new PassThrough();
+  request.once('close', () => {
+    if (!request.complete) body.destroy(new RequestAbortedError('the client closed the connection'));
+  });
+  return request.pipe(body);
 }
 
 /** The events of one record, and where they came from. */
