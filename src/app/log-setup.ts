@@ -19,10 +19,14 @@ export interface LogSetup {
   readonly shared: boolean;
   /** In how many places its records are; undefined where that is this machine. */
   readonly replication: Replication | undefined;
-  /** Who serves which tenant. `url`: where others reach this process. Of the tenants in `store` it has state when it joins. */
+  /**
+   * Who serves which tenant. `url`: where others reach this process. Of the tenants in `store` it has state when it joins. The log may have to be
+   * waited for, which `awaits` is told.
+   */
   openOwnership(
     owner: string,
     url: string,
     store: Pick<LocalStore, 'sections'>,
+    awaits: (isAway: boolean) => void,
   ): Promise<{ readonly ownership: Ownership; readonly join: () => Promise<void> }>;
 }

@@ -28,7 +28,7 @@ export function openKafkaLog(
   return {
     log,
     replication: log.replication,
-    openOwnership: async (owner, url, store) => {
+    openOwnership: async (owner, url, store, awaits) => {
       await reachable(
         () =>
           log
@@ -38,8 +38,7 @@ export function openKafkaLog(
             .catch((error: unknown) => {
               throw error instanceof TooFewPartitionsError ? otherSlots(settings, error.found) : error;
             }),
-        brokers,
-        logger,
+        { brokers, logger, awaits },
       );
       const group: SlotGroup = await SlotGroup.open({
         ...connection,
@@ -97,11 +96,15 @@ const otherSlots = ({ slots, kafkaTopicPrefix: prefix }: Settings, found: number
   );
 
 /** Kafka may be starting too, and is waited for. @throws StartupError */
-async function reachable(ask: () => Promise<void>, brokers: readonly string[], logger: Logger): Promise<void> {
+async function reachable(
+  ask: () => Promise<void>,
+  { brokers, logger, awaits }: { brokers: readonly string[]; logger: Logger; awaits: (isAway: boolean) => void },
+): Promise<void> {
   const until = performance.now() + REACHABLE_MS;
   for (let told = false; ; told = true) {
     try {
-      return await ask();
+      await ask();
+      return awaits(false);
     } catch (error) {
       if (error instanceof StartupError) throw error;
       const { message } = error as Error;
@@ -123,6 +126,7 @@ async function reachable(ask: () => Promise<void>, brokers: readonly string[], l
           { reason: message },
           tooFew ? 'Kafka has not enough brokers yet, trying again' : 'Kafka can not be reached yet, trying again',
         );
+      awaits(true);
       await pause(AGAIN_MS, { ref: true });
     }
   }

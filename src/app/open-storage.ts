@@ -22,7 +22,7 @@ export interface Storage extends Pick<LogSetup, 'codecs' | 'schemas' | 'schemaId
 }
 
 export async function openStorage(ground: Ground): Promise<Storage> {
-  const { settings, logger, decorate, shutdown, owner, peerUrl, budget } = ground;
+  const { settings, logger, decorate, shutdown, owner, peerUrl, budget, door } = ground;
   const setup = await openLog(settings, ground.root, logger);
   shutdown.add('log', () => setup.log.close());
   const log = decorate.log?.(setup.log) ?? setup.log;
@@ -30,7 +30,9 @@ export async function openStorage(ground: Ground): Promise<Storage> {
   await rewriteIfDue(inStore, logger);
   const store = new LocalStore({ path: inStore.path, logger, budget });
   shutdown.add('local store', () => store.close());
-  const { ownership, join: joinGroup } = await setup.openOwnership(owner, peerUrl, store);
+  const { ownership, join: joinGroup } = await setup.openOwnership(owner, peerUrl, store, (isAway) =>
+    door.awaits(isAway ? 'log' : undefined),
+  );
   shutdown.add('ownership', () => ownership.close());
   const { codecs, schemas, schemaIds, shared, replication } = setup;
   const restore = shared ? undefined : restoreOf(settings.dataDirectory);

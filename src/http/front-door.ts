@@ -48,7 +48,8 @@ export class FrontDoor {
   readonly #pipelines = new Pipelines();
   readonly #untimed = new WeakSet<Duplex>();
   #peers: Server | undefined;
-  #household: Household = STARTING;
+  #household: Household = startingHousehold(() => this.#awaited);
+  #awaited: string | undefined;
 
   constructor(settings: FrontDoorSettings) {
     this.#settings = settings;
@@ -130,6 +131,11 @@ export class FrontDoor {
     return typeof address === 'object' && address !== null ? address.port : port;
   }
 
+  /** The start waits for a part, by its name in the checks of `/health/ready`; undefined: it goes on. */
+  awaits(part: string | undefined): void {
+    this.#awaited = part;
+  }
+
   /** From now on the household serves, also on the connections that are open. */
   open(household: Household): void {
     this.#household = household;
@@ -148,27 +154,36 @@ export class FrontDoor {
   }
 }
 
-const starting = (details?: object): StatefoldError =>
+const starting = (awaited: string | undefined, details?: object): StatefoldError =>
   new StatefoldError(
     'UNAVAILABLE',
-    'The service is starting: send the request again in a moment.',
+    `The service is starting${awaited === undefined ? '' : `, and its ${awaited} can not be reached yet`}: send the request again in a moment.`,
     details && { details: { ...details } },
   );
 
-const whileStarting: Serve = (request, response) => {
-  const requestId = requestIdOf(request);
-  const path = pathOf(request.url ?? '');
-  const reads = request.method === 'GET' || request.method === 'HEAD';
-  // Another process takes this one for the owner, as it was before: it is to ask the next one.
-  if (isForwarded(request)) response.setHeader(NOT_OWNER, '1');
-  // It tells that the process lives.
-  if (path === health.path && reads) answerJson(response, 200, requestId, '{"status":"ok"}');
-  else answerError(response, starting(path === readiness.path && reads ? { checks: {} } : undefined), requestId);
-};
-
-const STARTING: Household = {
-  request: whileStarting,
-  checkContinue: whileStarting,
-  upgrade: (request, socket) =>
-    refuseUpgrade(socket, starting(), requestIdOf(request), isForwarded(request) ? { [NOT_OWNER]: '1' } : {}),
-};
+/** `awaited`: the part that the start waits for now. */
+function startingHousehold(awaited: () => string | undefined): Household {
+  const serve: Serve = (request, response) => {
+    const requestId = requestIdOf(request);
+    const path = pathOf(request.url ?? '');
+    const reads = request.method === 'GET' || request.method === 'HEAD';
+    // Another process takes this one for the owner, as it was before: it is to ask the next one.
+    if (isForwarded(request)) response.setHeader(NOT_OWNER, '1');
+    // It tells that the process lives.
+    if (path === health.path && reads) return answerJson(response, 200, requestId, '{"status":"ok"}');
+    const part = awaited();
+    const checks = part === undefined ? {} : { [part]: 'down' };
+    answerError(response, starting(part, path === readiness.path && reads ? { checks } : undefined), requestId);
+  };
+  return {
+    request: serve,
+    checkContinue: serve,
+    upgrade: (request, socket) =>
+      refuseUpgrade(
+        socket,
+        starting(awaited()),
+        requestIdOf(request),
+        isForwarded(request) ? { [NOT_OWNER]: '1' } : {},
+      ),
+  };
+}

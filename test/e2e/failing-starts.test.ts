@@ -274,6 +274,13 @@ test('while it starts every request is answered 503, and /health that it lives',
     );
     assert.match(String(problem['detail']), /is starting/);
   }
+  const ready = async (): Promise<{ readonly detail: string; readonly checks: object }> =>
+    (await (await fetch(`${url}/health/ready`)).json()) as { detail: string; checks: object };
+  // What it waits for is told as soon as it is known.
+  await until(async () => 'log' in (await ready()).checks);
+  const { detail, checks } = await ready();
+  assert.deepEqual(checks, { log: 'down' });
+  assert.match(detail, /its log can not be reached yet/);
   // Another process that still takes this one for the owner goes on to the next.
   assert.equal(
     (await fetch(`${url}/events`, { method: 'POST', headers: { 'statefold-forwarded': '1' } })).headers.get(
