@@ -78,10 +78,11 @@ export class PartedInput {
     forget();
     const recorded = await this.#recorded(isClosed);
     const trimmed = changes.isTrimmed(offset);
-    const through = trimmed ? await this.#storedThrough(isClosed) : Infinity;
+    const own = this.#eventIds(recorded);
+    const through = trimmed ? await this.#storedThrough(own, isClosed) : Infinity;
     if (isClosed()) return NOTHING;
     const there = recorded.filter(({ sequence }) => sequence <= through);
-    await this.#store(through, isClosed);
+    await this.#store(own, through, isClosed);
     const whole = changes.parts(offset)?.whole === true;
     if (isClosed() || (whole && !trimmed)) return NOTHING;
     const values = await this.#behind(there);
@@ -198,8 +199,7 @@ export class PartedInput {
    * The last of its changes whose state is in the store; -1: none. The process that put it there had read all of them up to it, and
    * from the first one on: where one was missing already, nothing was put there before all were told.
    */
-  async #storedThrough(isClosed: () => boolean): Promise<number> {
-    const own = this.#eventIds();
+  async #storedThrough(own: ReadonlySet<string>, isClosed: () => boolean): Promise<number> {
     let through = -1;
     for await (const change of this.#each(isClosed)) {
       const row = this.#rowOf(change);
@@ -212,9 +212,8 @@ export class PartedInput {
    * A row of this input that is newer was put there before a restart. That of an input before is replaced whatever its sequence: one
    * that was folded past what retention took has a later one.
    */
-  async #store(through: number, isClosed: () => boolean): Promise<void> {
+  async #store(own: ReadonlySet<string>, through: number, isClosed: () => boolean): Promise<void> {
     const { changes, tables } = this.#options;
-    const own = this.#eventIds();
     const turned = (): Promise<boolean> => this.#turned(isClosed);
     for await (const change of inSequence(changes, this.#commit.offset, ROWS_PER_TURN, turned)) {
       if (change.sequence > through) break;
@@ -224,8 +223,11 @@ export class PartedInput {
     }
   }
 
-  #eventIds(): ReadonlySet<string> {
-    return new Set(Array.from(eventsOf(this.#commit), ({ eventId }) => eventId));
+  /** Of the input's events; of one that was erased meanwhile there are none but in its changes. */
+  #eventIds(recorded: readonly Told[]): ReadonlySet<string> {
+    const ids = new Set(recorded.map(({ eventId }) => eventId));
+    for (const { eventId } of eventsOf(this.#commit)) ids.add(eventId);
+    return ids;
   }
 
   /** What the store has under the key of the change. */
