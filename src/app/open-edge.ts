@@ -8,6 +8,7 @@ import { ConsolePages } from '../http/console/console-pages.js';
 import { ConcurrencyQuota } from '../http/concurrency-quota.js';
 import { createEdge, type Edge } from '../http/edge.js';
 import type { EdgeOptions } from '../http/edge-options.js';
+import type { Check } from '../http/probes.js';
 import { Tickets } from '../http/tickets.js';
 import { SchemaRegistry } from '../http/schema-registry.js';
 import { IdSets } from '../store/id-set.js';
@@ -46,7 +47,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { log, ownership, schemas, schemaIds } = parts.storage;
   const { catalog, quotaOf, adminKey, masterKey, audit } = parts.catalog;
   const { peers, client } = parts.peers;
-  const { readStore, sink, access, tenantSql } = parts.copy;
+  const { check: checkReadStore, sink, access, tenantSql } = parts.copy;
   const { tenants, notified } = parts.tenancy;
   const memory = { budget, waitMs: settings.answerDeadlineMs, stallMs: settings.answerStallMs };
   const admission = new Admission(catalog, quotaOf, settings, memory, new Tickets(masterKey));
@@ -109,27 +110,21 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       {
         name: 'log',
         required: true,
-        check: async () => (await log.endOffset({ topic: CATALOG_TOPIC, partition: 0 })) >= 0,
+        check: async () => ((await log.endOffset({ topic: CATALOG_TOPIC, partition: 0 })) >= 0 ? 'up' : 'down'),
       },
-      ...(sink === undefined
-        ? []
-        : [
-            {
-              name: 'readStore',
-              required: false,
-              check: async (): Promise<boolean | 'degraded'> =>
-                (await readStore.ping()) && (sink.status().refused > 0 ? 'degraded' : true),
-            },
-          ]),
-      { name: 'codeHost', required: false, check: () => Promise.resolve(!parts.code.refused) },
+      ...(sink === undefined ? [] : [{ name: 'readStore', required: false, check: checkReadStore }]),
+      {
+        name: 'codeHost',
+        required: false,
+        check: () => Promise.resolve<Check>(parts.code.refused ? 'down' : 'up'),
+      },
       ...(parts.storage.replication === undefined
         ? []
         : [
             {
               name: 'replication',
               required: false,
-              check: (): Promise<boolean | 'degraded'> =>
-                Promise.resolve(parts.replication.enough === false ? 'degraded' : true),
+              check: () => Promise.resolve<Check>(parts.replication.enough === false ? 'degraded' : 'up'),
             },
           ]),
     ],

@@ -17,6 +17,7 @@ import {
   ClickHouseReadStore,
   type ClickHouseReadStoreOptions,
 } from '../read-store/clickhouse/clickhouse-read-store.js';
+import type { Check } from '../http/probes.js';
 import type { ReadStore } from '../read-store/read-store.js';
 import type { RebuildReach } from '../read-store/rebuild.js';
 import { ClickHouseConnection } from '../read-store/clickhouse/connection.js';
@@ -36,7 +37,9 @@ const SECOND_TABLES_MS = 30_000;
 
 /** The analysts' copy, and what fills it. */
 export interface OpenedReadStore {
-  readonly readStore: Pick<ReadStore, 'query' | 'ping'>;
+  readonly readStore: Pick<ReadStore, 'query'>;
+  /** How it is now. */
+  readonly check: () => Promise<Check>;
   /** Undefined where the settings say that there is no read store. */
   readonly sink: RebuildableSink | undefined;
   /** For tenants: each reaches its own rows. */
@@ -63,7 +66,8 @@ const notOnEmbedded = (): StatefoldError =>
 export const refuseReadStore = (): Promise<never> => Promise.reject(noReadStore());
 
 const NONE: OpenedReadStore = {
-  readStore: { query: refuseReadStore, ping: () => Promise.resolve(false) },
+  readStore: { query: refuseReadStore },
+  check: () => Promise.resolve('down'),
   sink: undefined,
   tenantSql: { query: refuseReadStore, close: () => Promise.resolve() },
   sqlAccounts: noAccounts(noReadStore),
@@ -81,7 +85,7 @@ export function openReadStore(
   const { settings, logger, metrics, decorate, shutdown } = ground;
   if (settings.readStore === 'none') return NONE;
   const isWrittenByOthers = settings.clickhouseUrl !== undefined && shared;
-  const { endpoint, start, stop } = engineOf(settings, shared, logger);
+  const { endpoint, isStarting, start, stop } = engineOf(settings, shared, logger);
   shutdown.add('read store engine', stop);
   const schemaDirectory = join(ground.root, 'schemas', 'clickhouse');
   const limits = {
@@ -155,6 +159,11 @@ export function openReadStore(
   metrics.watch('read_store_rebuild_failing', () => (sink.rebuildStatus()?.failure === undefined ? 0 : 1));
   return {
     ...{ readStore, sink, tenantSql, sqlAccounts, isWrittenByOthers },
+    check: async () => {
+      if (isStarting()) return 'starting';
+      if (!(await readStore.ping())) return 'down';
+      return sink.status().refused > 0 ? 'degraded' : 'up';
+    },
     access: async () => {
       await sink.ready();
       const reached = endpoint();
@@ -189,12 +198,15 @@ const jailedLaunch =
   (jailed, program, args) =>
     launchOfEngine(codeHostOptions(settings, root), jailed, program, args);
 
+interface Engine {
+  readonly endpoint: () => ClickHouseEndpoint | undefined;
+  readonly isStarting: () => boolean;
+  readonly start: () => void;
+  readonly stop: () => Promise<void>;
+}
+
 /** The ClickHouse of the settings, or the embedded one. */
-function engineOf(
-  settings: Settings,
-  shared: boolean,
-  logger: Logger,
-): { endpoint: () => ClickHouseEndpoint | undefined; start: () => void; stop: () => Promise<void> } {
+function engineOf(settings: Settings, shared: boolean, logger: Logger): Engine {
   const {
     clickhouseUrl: url,
     clickhouseUser: user,
@@ -204,6 +216,7 @@ function engineOf(
   if (url !== undefined)
     return {
       endpoint: () => ({ url, user, password, database }),
+      isStarting: () => false,
       start: () => undefined,
       stop: () => Promise.resolve(),
     };
@@ -219,5 +232,10 @@ function engineOf(
     memoryLimitBytes: settings.readStoreMemoryBytes,
     logger,
   });
-  return { endpoint: () => engine.endpoint(), start: () => engine.start(), stop: () => engine.stop() };
+  return {
+    endpoint: () => engine.endpoint(),
+    isStarting: () => engine.isStarting,
+    start: () => engine.start(),
+    stop: () => engine.stop(),
+  };
 }

@@ -2,6 +2,10 @@ import { z } from 'zod';
 
 // By themselves, since the front door answers them too while the rest of the service is not there yet.
 
+/** `starting` is a part that has not been there yet since the service began, and has not failed either. */
+export const CHECKS = ['up', 'starting', 'degraded', 'down'] as const;
+export type Check = (typeof CHECKS)[number];
+
 const probe = { method: 'GET', tag: 'System', servedBy: 'any', credentials: 'none', probe: true } as const;
 
 export const health = {
@@ -20,27 +24,23 @@ export const readiness = {
   answers: {
     200: z.strictObject({
       status: z.literal('ready'),
-      checks: z.record(z.string(), z.enum(['up', 'degraded', 'down'])),
+      checks: z.record(z.string(), z.enum(CHECKS)),
     }),
   },
 } as const;
 
-/** Names a part and tells whether it works, or works less well than it should; the required ones decide over `/health/ready`. */
+/** Names a part and tells how it is; where a required one is `down`, `/health/ready` answers 503. */
 export interface Probe {
   readonly name: string;
   readonly required: boolean;
-  check(): Promise<boolean | 'degraded'>;
+  /** One that rejects is `down`. */
+  check(): Promise<Check>;
 }
-
-export type Check = 'up' | 'degraded' | 'down';
 
 /** How the parts are now, by name. */
 export async function checked(probes: readonly Probe[]): Promise<Readonly<Record<string, Check>>> {
   const results = await Promise.all(
-    probes.map(async (probe) => {
-      const up = await probe.check().catch(() => false);
-      return [probe.name, up === 'degraded' ? up : up ? 'up' : 'down'] as const;
-    }),
+    probes.map(async (probe) => [probe.name, await probe.check().catch((): Check => 'down')] as const),
   );
   return Object.fromEntries(results);
 }

@@ -32,6 +32,15 @@ test('without a read store', async (t) => {
   await service.stop();
   service = await startService(t, { dataDirectory, env: { READ_STORE: 'clickhouse' } });
   api = new Api(service);
+  await t.test('one that is switched on starts, and is not taken for one that is away', async () => {
+    const seen = new Set<string>();
+    await until(async () => {
+      const { checks } = success(await api.get('/health/ready'), 200).json<{ checks: { readStore: string } }>();
+      seen.add(checks.readStore);
+      return checks.readStore === 'up';
+    });
+    assert.ok(!seen.has('down'), [...seen].join());
+  });
   await t.test('one that is switched on has all of it', async () => {
     const counted = async (table: string): Promise<string> =>
       (await api.post('/sql', { query: `SELECT count() FROM ${table}`, format: 'TSV' })).text.trim();

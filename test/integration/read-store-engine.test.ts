@@ -41,7 +41,9 @@ describe("the embedded engine's process", () => {
     const directory = temporaryDirectory(context);
     const states: string[] = [];
     const engine = startEngine(context, { directory, onState: (state) => void states.push(state) });
+    assert.ok(engine.isStarting);
     await engine.ready(60_000);
+    assert.ok(!engine.isStarting);
     const { pid } = engine;
     const endpoint = engine.endpoint();
     assert.ok(pid !== undefined && endpoint !== undefined);
@@ -49,6 +51,8 @@ describe("the embedded engine's process", () => {
     process.kill(pid, 'SIGKILL');
     await until('the crash is seen', () => states.includes('BACKOFF'));
     assert.equal(engine.endpoint(), undefined);
+    await until('it is started again', () => engine.state === 'STARTING');
+    assert.ok(!engine.isStarting, 'it has failed before');
     await engine.ready(60_000);
     assert.deepEqual(engine.endpoint(), endpoint);
     assert.deepEqual(states, ['STARTING', 'READY', 'BACKOFF', 'STARTING', 'READY']);

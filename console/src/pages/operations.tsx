@@ -119,7 +119,7 @@ function Shown({ activity, onChanged }: { readonly activity: Activity; readonly 
 type Check = Activity['checks'][string];
 
 /** What each part is there for, and what follows from how it is. */
-const PARTS: Readonly<Record<string, Readonly<Record<Check, string>>>> = {
+const PARTS: Readonly<Record<string, Readonly<Partial<Record<Check, string>>>>> = {
   log: {
     up: 'The log of events takes and gives records.',
     degraded: 'The log of events answers, and not as it should: the log of the process says why.',
@@ -127,6 +127,7 @@ const PARTS: Readonly<Record<string, Readonly<Record<Check, string>>>> = {
   },
   readStore: {
     up: 'Rows for SQL are written, and SQL is answered.',
+    starting: 'ClickHouse starts, a second or more after the service serves. SQL is answered then.',
     degraded: 'SQL is answered. Rows of some tenants are refused, so what SQL finds of them grows old.',
     down: 'ClickHouse does not answer. SQL is refused until it does; nothing is lost, rows come later.',
   },
@@ -142,7 +143,7 @@ const PARTS: Readonly<Record<string, Readonly<Record<Check, string>>>> = {
     down: 'How many copies topics have can’t be told: the brokers do not say.',
   },
 };
-const BADGES = { up: 'good', degraded: 'busy', down: 'bad' } as const;
+const BADGES = { up: 'good', starting: 'busy', degraded: 'busy', down: 'bad' } as const;
 
 const Parts = ({ of: checks }: { readonly of: Activity['checks'] }): JSX.Element => (
   <ul class="faults" aria-label="Parts">

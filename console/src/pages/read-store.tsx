@@ -84,6 +84,7 @@ const CANCELLABLE: ReadonlySet<string> = new Set(['preparing', 'filling']);
 
 function State({ of: check }: { readonly of: Activity['checks'][string] | undefined }): JSX.Element {
   if (check === 'up') return <Badge kind="good">takes rows</Badge>;
+  if (check === 'starting') return <Badge kind="busy">starts</Badge>;
   if (check === 'degraded') return <Badge kind="busy">refuses rows of some tenants</Badge>;
   return <Badge kind="bad">away</Badge>;
 }

@@ -251,7 +251,7 @@ export type ProcessActivity = {
   };
   /** As `/health/ready` has them. */
   readonly checks: {
-    readonly [member: string]: 'up' | 'degraded' | 'down';
+    readonly [member: string]: 'up' | 'starting' | 'degraded' | 'down';
   };
 };
 
@@ -2598,7 +2598,7 @@ export interface Operations {
     readonly answer: {
       readonly status: 'ready';
       readonly checks: {
-        readonly [member: string]: 'up' | 'degraded' | 'down';
+        readonly [member: string]: 'up' | 'starting' | 'degraded' | 'down';
       };
     };
   };

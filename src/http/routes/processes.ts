@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { StatefoldError } from '../../core/errors.js';
 import { anyText, described } from '../parameters.js';
 import type { KnownProcess, Processes } from '../processes.js';
-import { checked } from '../probes.js';
+import { checked, CHECKS } from '../probes.js';
 import { component, integer, text, timestamp } from '../schema.js';
 import { route } from './dependencies.js';
 
@@ -103,7 +103,7 @@ export const ProcessActivity = component(
       tenantLimitBytes: integer,
       held: z.record(z.string(), integer).describe('By kind of work.'),
     }),
-    checks: z.record(z.string(), z.enum(['up', 'degraded', 'down'])).describe('As `/health/ready` has them.'),
+    checks: z.record(z.string(), z.enum(CHECKS)).describe('As `/health/ready` has them.'),
   }),
 );
 export type ProcessActivity = z.infer<typeof ProcessActivity>;

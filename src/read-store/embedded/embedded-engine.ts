@@ -71,6 +71,11 @@ export class EmbeddedEngine {
     return this.#state;
   }
 
+  /** It has not been there yet, and nothing has gone wrong so far. */
+  get isStarting(): boolean {
+    return this.#state === 'STARTING' && this.#lastError === undefined;
+  }
+
   get pid(): number | undefined {
     return this.#child?.pid;
   }
