@@ -61,8 +61,13 @@ const faultText = (fault: Fault | undefined): string =>
 export const sameRow = (a: KeyState | undefined, b: KeyState | undefined): boolean =>
   sameState(a?.state ?? null, b?.state ?? null) && faultText(a?.fault) === faultText(b?.fault);
 
+export interface Disagreement {
+  readonly commit: StoredCommit;
+  readonly projectionId: string;
+}
+
 /**
- * The first of the commits of which the log has other changes than the code gave now. A fault need not come again: the process of
+ * The first of the commits of which the log has other changes than the code gave now, and whose they are. A fault need not come again: the process of
  * the code may have been stopped, and is not this time.
  */
 export function firstDisagreement(
@@ -70,7 +75,7 @@ export function firstDisagreement(
   units: readonly RevisionUnit[],
   commits: readonly StoredCommit[],
   values: readonly ChangeValue[],
-): StoredCommit | undefined {
+): Disagreement | undefined {
   const last = changes.lastRecorded();
   if ((commits[0]?.offset ?? Infinity) > last) return undefined;
   const given = new Map<number, ChangeValue[]>();
@@ -80,17 +85,30 @@ export function firstDisagreement(
     else of.push(value);
   }
   const live = new Set(units.map(({ id }) => id));
-  return commits.find(({ offset }) => {
-    if (offset > last) return false;
+  for (const commit of commits) {
+    const { offset } = commit;
+    if (offset > last) continue;
     const recorded = [...changes.recordedOf(offset)].filter(({ projectionId, revision }) =>
       live.has(revisionUnit(projectionId, revision)),
     );
-    if (recorded.length === 0) return false;
+    if (recorded.length === 0) continue;
     // All of this commit went in one produce: none is missing where one was read past what retention took.
-    if (changes.isTrimmed(offset) && !recorded.some((change) => changes.isKept(change))) return false;
+    if (changes.isTrimmed(offset) && !recorded.some((change) => changes.isKept(change))) continue;
     const now = given.get(offset) ?? [];
-    return now.length !== recorded.length || now.some((value) => !sameChange(changes.recorded(value), value));
-  });
+    const projectionId =
+      now.find((value) => !sameChange(changes.recorded(value), value))?.projectionId ?? uneven(recorded, now);
+    if (projectionId !== undefined) return { commit, projectionId };
+  }
+  return undefined;
+}
+
+/** A projection of which the log has more changes than were given, or fewer. */
+function uneven(recorded: readonly Change[], given: readonly ChangeValue[]): string | undefined {
+  if (recorded.length === given.length) return undefined;
+  const more = new Map<string, number>();
+  for (const { projectionId } of recorded) more.set(projectionId, (more.get(projectionId) ?? 0) + 1);
+  for (const { projectionId } of given) more.set(projectionId, (more.get(projectionId) ?? 0) - 1);
+  return [...more].find(([, count]) => count !== 0)?.[0];
 }
 
 const sameChange = (change: Change | undefined, value: ChangeValue): boolean =>

@@ -58,6 +58,7 @@ export interface ProjectorOptions {
   readonly definitions: { projectionExists(projectionId: string): boolean };
   /** Of a projection so many former revisions keep their states. */
   readonly keptRevisions: number;
+  readonly tenantId: string;
   readonly logger: Logger;
   readonly changesPerProduce?: number | undefined;
   /** Of a swap, so much at a time. */
@@ -122,6 +123,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   readonly #batchSize = new BatchSize(EVENTS_PER_BATCH);
   /** Of the events that each live projection has worked off here. */
   #rates = new Rates(performance.now());
+  /** Projections of which the log has other states than their code gave since the start. */
+  readonly #disagreed = new Set<string>();
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
@@ -186,7 +189,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   }
 
   failed(error: unknown): void {
-    this.#options.logger.warn({ err: error }, 'projections could not be folded; trying again');
+    const { tenantId, logger } = this.#options;
+    logger.warn({ err: error, tenantId }, 'projections could not be folded; trying again');
     for (const unit of this.#units) this.#options.code.runner.forget(unit.id);
     this.#interrupted = true;
   }
@@ -400,9 +404,9 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     commits: readonly StoredCommit[],
     units: readonly RevisionUnit[],
   ): Promise<boolean> {
-    const { changes, code, logger } = this.#options;
-    const cut = firstDisagreement(changes, units, commits, values);
-    if (cut === undefined) {
+    const { changes, code } = this.#options;
+    const disagreement = firstDisagreement(changes, units, commits, values);
+    if (disagreement === undefined) {
       // What was accepted before this version wrote parts, or is told, is whole.
       const last = changes.lastRecorded();
       const mayBe = (input: number): boolean => input > last && !changes.isTrimmed(input);
@@ -410,8 +414,9 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       return true;
     }
     // What the log has is what counts. What the code gave behind it rests on another state, and is asked for again.
+    const { commit: cut, projectionId } = disagreement;
     const { offset } = cut;
-    logger.warn({ input: offset }, 'the code gave another state than before the restart; the recorded one holds');
+    this.#disagrees(projectionId, offset);
     for (const unit of units) code.runner.forget(unit.id);
     const endIndex = commits.indexOf(cut) + 1;
     this.#writePortion(
@@ -523,17 +528,32 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const { fresh, recorded, trimmed, passed } = logHas(values, changes, tables);
     for (const { value, change } of trimmed) taken.set(change, value.inputOffset);
     for (const { value, change } of recorded)
-      if (change.key !== value.key || !sameState(change.state, value.state)) this.#disagrees(value);
-    for (const value of passed) this.#disagrees(value);
+      if (change.key !== value.key || !sameState(change.state, value.state)) this.#valueDisagrees(value);
+    for (const value of passed) this.#valueDisagrees(value);
     return { fresh, taken };
   }
 
-  #disagrees({ projectionId, revision, key, inputOffset }: ChangeValue): void {
-    this.#options.logger.warn(
-      { projectionId, key, input: inputOffset },
-      'the projection gave another state than before the restart: its code does not depend on its events alone',
-    );
+  #valueDisagrees({ projectionId, revision, inputOffset }: ChangeValue): void {
+    this.#disagrees(projectionId, inputOffset);
     this.#options.code.runner.forget(revisionUnit(projectionId, revision));
+  }
+
+  /** Of each projection once: whatever made the first state another one makes all that rest on it, too. */
+  #disagrees(projectionId: string, input: number): void {
+    if (this.#disagreed.has(projectionId)) return;
+    this.#disagreed.add(projectionId);
+    const { tables, logger, tenantId } = this.#options;
+    const about = { tenantId, projectionId, input };
+    if (tables.hasErasures)
+      logger.info(
+        about,
+        'a projection gives another state than it told before: events of aggregates that were erased since are gone. What was told holds until the projection is built again',
+      );
+    else
+      logger.warn(
+        about,
+        'a projection gives another state than before the restart: its code does not depend on its events alone. The recorded one holds',
+      );
   }
 
   #store(change: Change, pending: PendingState | undefined): void {

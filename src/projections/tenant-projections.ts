@@ -144,6 +144,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
       keptRevisions,
       changesPerProduce,
       slice,
+      tenantId: setting.tenantId,
       logger,
       observer,
     });

@@ -131,6 +131,49 @@ test('what is restored has all that was acknowledged before the backup, in its o
   });
 });
 
+test('what was erased before the backup makes no projection that had seen it a suspect in the restored one', async (t) => {
+  const [data, elsewhere, again] = [temporaryDirectory(t), temporaryDirectory(t), join(temporaryDirectory(t), 'data')];
+  const before = await startService(t, { dataDirectory: data });
+  const projectionId = await before.deploy('projections', LANES.source);
+  const added = (mark: number): object => ({ eventType: 'Added', data: { id: `e${mark}`, lane: `lane-${mark % 2}` } });
+  for (let mark = 0; mark < 60; mark++)
+    assert.equal((await before.post('/events', { aggregateId: `ledger-${mark % 5}`, ...added(mark) })).status, 201);
+  const appends = [
+    { aggregateId: 'ledger-1', events: [added(60)] },
+    { aggregateId: 'ledger-2', events: [added(61)] },
+  ];
+  assert.equal((await before.post('/events/transaction', { appends })).status, 201);
+  const toldBy = async (service: Service): Promise<readonly string[]> =>
+    Promise.all(
+      ['lane-0', 'lane-1'].map(async (key) => (await service.get(`/projections/${projectionId}/states/${key}`)).text),
+    );
+  await until(async () => (await toldBy(before)).join().includes('"last":"e61"'));
+  const told = await toldBy(before);
+  for (const id of ['ledger-0', 'ledger-1'])
+    assert.equal((await before.request('DELETE', `/aggregates/${id}`)).status, 202);
+  const folder = join(elsewhere, 'backup');
+  assert.equal((await statefold(settings(data), elsewhere, 'backup', folder)).code, 0);
+  await before.kill();
+
+  assert.equal((await statefold(settings(again), elsewhere, 'restore', folder)).code, 0);
+  const after = await startService(t, { dataDirectory: again, env: { LOG_LEVEL: 'info' } });
+  await until(async () => (await toldBy(after)).join() === told.join());
+  const status = (await after.get(`/projections/${projectionId}/status`)).json();
+  assert.deepEqual(
+    { faultCount: status['faultCount'], erased: status['erasedSinceBuild'] },
+    { faultCount: 0, erased: true },
+  );
+  const lines = after.output
+    .split('\n')
+    .filter((line) => line.includes('another state'))
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  assert.deepEqual(
+    lines.map(({ level, tenantId, projectionId: of }) => ({ level, tenantId, of })),
+    [{ level: 'info', tenantId: 'default', of: projectionId }],
+  );
+  assert.match(String(lines[0]?.['msg']), /erased since/);
+});
+
 /** Seconds since the epoch, as the metric has it. */
 async function lastBackupTold(service: Service): Promise<number | undefined> {
   const { text } = await service.get('/metrics', AS_ADMIN);
@@ -204,7 +247,7 @@ test('a backup, and a restore, that can not be are refused with what to do', asy
   assert.equal(code, 0, 'an empty folder will do');
 });
 
-for (const signal of ['SIGTERM', 'SIGINT', 'SIGKILL'] as const)
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGKILL'] as const)
   test(`a backup that ${signal} ends halfway is none, and the next one is made in its place`, async (t) => {
     const { data, elsewhere } = await madeOnce(t);
     const folder = join(elsewhere, 'cut');
