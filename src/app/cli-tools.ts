@@ -6,7 +6,7 @@ import { runProgram } from '../cli/program.js';
 import { DotnetCodeHost } from '../code-host/dotnet/dotnet-code-host.js';
 import { jailOf } from '../jail/launch.js';
 import { logIsLocal } from './log-setup.js';
-import { codeHostOptions } from './open-code-host.js';
+import { assembliesOf, codeHostOptions } from './open-code-host.js';
 import { findProjectRoot, versionOf } from '../config/project-root.js';
 import { readSettings } from '../config/settings.js';
 import { silentLogger } from '../core/logger.js';
@@ -28,7 +28,7 @@ function projectTools({ env }: Pick<CliIo, 'env'>): ProjectTools {
     version,
     templateDirectory: join(root, 'templates', 'project'),
     openCodeHost: () => openCodeHost(root, env),
-    copyPackages: (folder) => copyPackages(root, folder, version, env),
+    copyPackages: (folder) => copyPackages(root, folder, version),
   };
 }
 
@@ -89,8 +89,8 @@ function backupTools(env: CliIo['env']): BackupTools {
 }
 
 /** What projects refer to: what tenants' code is compiled against, with the checks of the compiler, and what runs fixtures in tests. */
-function copyPackages(root: string, folder: string, version: string, env: CliIo['env']): void {
-  const from = join(codeHostOptions(readSettings(env), root).assembliesDir, 'packages');
+function copyPackages(root: string, folder: string, version: string): void {
+  const from = join(assembliesOf(root), 'packages');
   const names = existsSync(from) ? readdirSync(from).filter((name) => name.endsWith(`.${version}.nupkg`)) : [];
   if (names.length === 0)
     throw new CliError(

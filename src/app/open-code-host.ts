@@ -12,6 +12,9 @@ import { tracing } from '../core/tracing.js';
 import { tracedCodeHost } from './open-tracing.js';
 import type { Ground } from './ground.js';
 
+/** What is built of `dotnet`. `root`: where the service is installed. */
+export const assembliesOf = (root: string): string => join(root, 'dist', 'dotnet');
+
 /** What the settings say of the processes that compile and run uploaded code. `root`: where the service is installed. */
 export const codeHostOptions = (
   settings: Settings,
@@ -19,7 +22,7 @@ export const codeHostOptions = (
 ): Omit<DotnetCodeHostOptions, 'logger' | 'observer'> => ({
   dotnet: 'dotnet',
   searchPath: process.env['PATH'] ?? '',
-  assembliesDir: join(root, 'dist', 'dotnet'),
+  assembliesDir: assembliesOf(root),
   workDir: join(settings.dataDirectory, 'work'),
   batchDeadlineMs: settings.runnerBatchDeadlineMs,
   eventDeadlineMs: settings.runnerEventDeadlineMs,

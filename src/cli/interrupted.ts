@@ -7,8 +7,11 @@ export function interrupted(): AbortSignal {
   return controller.signal;
 }
 
+/** A terminal that is closed, or a connection to it that breaks, ends it too. */
+const ENDING = [...SIGNALS, 'SIGHUP'] as const;
+
 /**
- * What is to be done before Ctrl-C or SIGTERM ends the process, as it does without.
+ * What is to be done before Ctrl-C, SIGTERM or SIGHUP ends the process, as it does without.
  * @returns what is called when there is nothing to be done any more
  */
 export function beforeSignalEnds(clean: () => void): () => void {
@@ -18,8 +21,8 @@ export function beforeSignalEnds(clean: () => void): () => void {
     process.kill(process.pid, signal);
   };
   const done = (): void => {
-    for (const signal of SIGNALS) process.off(signal, end);
+    for (const signal of ENDING) process.off(signal, end);
   };
-  for (const signal of SIGNALS) process.on(signal, end);
+  for (const signal of ENDING) process.on(signal, end);
   return done;
 }

@@ -56,11 +56,22 @@ function showUsageAfterErrors(command: Command, path: string): void {
 
 /** Runs the command line, and says on standard error what went wrong. @returns the exit code */
 export async function runProgram(args: readonly string[], io: CliIo): Promise<number> {
+  const { stdout, stderr } = io;
   // A failure is looked for behind each command; one that writes much listens itself.
   const ignore = (): void => undefined;
-  io.stdout.on('error', ignore);
+  for (const output of [stdout, stderr]) output.on('error', ignore);
+  try {
+    return await ran(args, io);
+  } finally {
+    for (const output of [stdout, stderr]) await taken(output);
+    setImmediate(() => [stdout, stderr].forEach((output) => output.off('error', ignore)));
+  }
+}
+
+async function ran(args: readonly string[], io: CliIo): Promise<number> {
   try {
     await (await buildProgram(io, args[0])).parseAsync(args, { from: 'user' });
+    await taken(io.stdout);
     mustBeWritten(io);
     return 0;
   } catch (error) {
@@ -69,10 +80,12 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
     if (error instanceof CliExit) return error.code;
     io.stderr.write(`${described(error, io.env)}\n`);
     return FAILED;
-  } finally {
-    setImmediate(() => io.stdout.off('error', ignore));
   }
 }
+
+/** Resolves when what was written is taken, or never is: of a pipe the rest is, or fails, once its reader comes to it. */
+const taken = (output: CliIo['stdout']): Promise<void> =>
+  output.writableLength === 0 ? Promise.resolve() : new Promise((resolve) => output.write('', () => resolve()));
 
 /** What its user can put right is one sentence; all else is a fault of ours, which says how to find its place. */
 function described(error: unknown, env: CliIo['env']): string {

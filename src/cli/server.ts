@@ -34,6 +34,13 @@ const REFUSED =
 const ADMIN_REFUSED =
   'refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with, or STATEFOLD_DATA_DIR to its data directory';
 
+export interface TenantAccess {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What an answer other than 200 says, of which `text` is the body. */
+  readonly refusal: (status: number, text: string) => CliError;
+}
+
 /**
  * A running service, as its owner and its tenants talk to it. What goes wrong with a request is a CliError that says what to do; but what
  * `client` gives throws errors of the client package, and who reads the answer of `stream` meets what breaks off in it.
@@ -68,8 +75,12 @@ export class Server {
   }
 
   /** Where a request with the API key of a tenant goes, for who reads the answer as it comes. */
-  tenantAccess(path: string): { readonly url: string; readonly headers: Readonly<Record<string, string>> } {
-    return { url: `${this.url}${path}`, headers: { 'X-API-Key': this.#apiKey(), 'Content-Type': 'application/json' } };
+  tenantAccess(path: string): TenantAccess {
+    return {
+      url: `${this.url}${path}`,
+      headers: { 'X-API-Key': this.#apiKey(), 'Content-Type': 'application/json' },
+      refusal: (status, text) => this.#refusal(status, parse(text), path, REFUSED),
+    };
   }
 
   /** All pages of a list of a tenant. @param path may have a query */
@@ -252,7 +263,8 @@ function describeProblem(answer: unknown, path: string): { readonly text: string
       ? (answer.errors as { pointer?: unknown; message?: unknown }[])
       : [];
   const lines = [
-    `${answer.detail}${code === '' ? '' : ` (${code})`}`,
+    // ClickHouse's own words end in a code of its own.
+    `${answer.detail}${code === '' || code === 'SQL_REFUSED' ? '' : ` (${code})`}`,
     ...errors.map(({ pointer, message }) => `  ${String(pointer)} ${String(message)}`),
   ];
   const next = nextStep(code, path);

@@ -3,7 +3,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Writable } from 'node:stream';
 import { CliError } from './io.js';
-import { unreachable } from './server.js';
+import { unreachable, type TenantAccess } from './server.js';
 import { unwritableOutput } from './writer.js';
 
 /** Where the ClickHouse of the service is, and as whom: what `GET /admin/read-store` answers. */
@@ -45,25 +45,13 @@ export interface TenantStatement {
  * @throws CliError with ClickHouse's message where the service has one, also when it fails halfway through an answer
  */
 export async function runTenantSql(
-  { url, headers }: { readonly url: string; readonly headers: Readonly<Record<string, string>> },
+  { url, headers, refusal }: TenantAccess,
   statement: TenantStatement,
   output: Writable,
 ): Promise<void> {
   const response = await post(new URL(url), headers, JSON.stringify(statement));
-  if (response.statusCode !== 200) {
-    const text = await textOf(response);
-    throw new CliError(detailOf(text) ?? `The service answered ${response.statusCode}.`);
-  }
+  if (response.statusCode !== 200) throw refusal(response.statusCode ?? 0, await textOf(response));
   await copyAnswer(response, output);
-}
-
-function detailOf(problem: string): string | undefined {
-  try {
-    const { detail } = JSON.parse(problem) as { readonly detail?: unknown };
-    return typeof detail === 'string' ? detail : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 async function copyAnswer(response: IncomingMessage, output: Writable): Promise<void> {

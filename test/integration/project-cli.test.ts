@@ -43,7 +43,8 @@ test('a project is made, builds without a network, and its fixtures run without 
   const cwd = temporaryDirectory(t);
   const folder = join(cwd, 'my-shop');
   const run = (...args: string[]): Promise<CliOutcome> => statefold({}, cwd, ...args);
-  const made = await run('new', 'my-shop');
+  // A wrong setting is of no matter to it.
+  const made = await statefold({ STATEFOLD_API_KEY: 'short' }, cwd, 'new', 'my-shop');
   assert.equal(made.code, 0, made.err);
   assert.match(made.out, /^my-shop\/MyShop\.csproj$[\s\S]*^my-shop\/OrderReducer\.cs$[\s\S]*statefold test my-shop/m);
   const again = await run('new', 'my-shop');

@@ -22,6 +22,8 @@ async function listen(t: TestContext, answer: RequestListener): Promise<string> 
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
 async function statefold(
   env: Readonly<Record<string, string>>,
   ...args: string[]
@@ -92,6 +94,37 @@ test('what no command foresaw is said without a stack, and with one where that i
   );
   assert.match(await failing({ LOG_LEVEL: 'debug' }, odd), /^Error: a page is missing\.\n {4}at /);
   assert.equal(await failing({}, new StartupError('PORT is none.')), 'PORT is none.\n');
+});
+
+test('a reader that has enough of a long list ends the command quietly, however late that is known', async (t) => {
+  const tenants = Array.from({ length: 100 }, (_, i) => ({
+    tenantId: `t-${i}`,
+    name: 'x'.repeat(1000),
+    createdAt: '',
+  }));
+  const url = await listen(t, (_, response) => response.end(JSON.stringify({ tenants })));
+  let later = (): void => assert.fail('nothing was written');
+  // As a pipe that is full, whose reader goes away only then.
+  const gone = (): Writable =>
+    new Writable({
+      write(_part, _encoding, done) {
+        later = () => done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
+      },
+    });
+  const env = { STATEFOLD_URL: url, STATEFOLD_ADMIN_KEY: 'a'.repeat(20) };
+  for (const [args, expected] of [
+    [['tenants', 'list'], 0],
+    [['keys', 'revoke'], 1],
+  ] as const) {
+    const [stdout, stderr] = [gone(), gone()];
+    let code: number | undefined;
+    const running = runProgram(args, { env, stdin: Readable.from([]), stdout, stderr }).then((its) => (code = its));
+    while (stdout.writableLength + stderr.writableLength === 0) await nextTurn();
+    for (let turns = 0; turns < 10; turns++) await nextTurn();
+    assert.equal(code, undefined, 'it ended before what it wrote was taken');
+    later();
+    assert.equal(await running, expected);
+  }
 });
 
 test('the admin key of the settings goes before the file, problems are shown with their fields, and lists are read to their end', async (t) => {
@@ -211,4 +244,25 @@ test('a slow reader of the output slows the read store, and one that goes away e
   assert.ok(sent < 32 * 1024 * 1024, `sent ${sent}`);
   release();
   await running;
+});
+
+test('a tenant whose key is refused is told what to set, and ClickHouse speaks for itself', async (t) => {
+  const answers = [
+    { status: 401, code: 'UNAUTHENTICATED', detail: 'The API key is not valid.' },
+    { status: 400, code: 'SQL_REFUSED', detail: 'Code: 60. DB::Exception: no such table. (UNKNOWN_TABLE)' },
+    { status: 503, code: 'UNAVAILABLE', detail: 'The read store is away' },
+  ];
+  const url = await listen(t, (_, response) => {
+    const { status, ...problem } = answers.shift() ?? assert.fail('asked too often');
+    response.writeHead(status, { 'Content-Type': 'application/problem+json' }).end(JSON.stringify(problem));
+  });
+  const env = { STATEFOLD_URL: url, STATEFOLD_API_KEY: 'k'.repeat(20) };
+  for (const expected of [
+    `The service at ${url} refuses the API key: set STATEFOLD_API_KEY to one of your tenant; \`statefold keys create <tenantId>\` makes one.\n`,
+    'Code: 60. DB::Exception: no such table. (UNKNOWN_TABLE)\n',
+    'The read store is away (UNAVAILABLE)\n`statefold health` says which part does not work.\n',
+  ]) {
+    const { code, out, err } = await statefold(env, 'sql', '--tenant', 'SELECT 1');
+    assert.deepEqual({ code, out, err }, { code: 1, out: '', err: expected });
+  }
 });
