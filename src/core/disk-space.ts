@@ -15,8 +15,14 @@ export function spaceOf(path: string): { readonly free: number; readonly size: n
 
 /** @throws Error when a write of about so many bytes would leave less than `reserve` on the file system of `path`. */
 export function requireSpace(path: string, bytes: number, reserve: number): void {
-  const { free, size } = spaceOf(path);
-  // Pages are copied on write, and some file systems don't say how large they are.
-  if (size > 0 && free < reserve + 2 * bytes)
-    throw new Error(`the disk is full: ${free} bytes are left, and ${reserve} of them kept back`);
+  const space = spaceOf(path);
+  if (isTooFull(space, bytes, reserve))
+    throw new Error(`the disk is full: ${space.free} bytes are left, and ${reserve} of them kept back`);
 }
+
+/** Whether that would throw for the smallest of writes. */
+export const isFull = (path: string, reserve: number): boolean => isTooFull(spaceOf(path), 0, reserve);
+
+/** Pages are copied on write, and some file systems don't say how large they are. */
+const isTooFull = ({ free, size }: ReturnType<typeof spaceOf>, bytes: number, reserve: number): boolean =>
+  size > 0 && free < reserve + 2 * bytes;

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { statSync } from 'node:fs';
-import { join } from 'node:path';
+import { readdirSync, statSync, truncateSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, it } from 'node:test';
 import { StatefoldError } from '../../src/core/errors.js';
-import { startEngine, temporaryDirectory, until } from './read-store-fixture.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { openStore, rowsOf, startEngine, temporaryDirectory, until } from './read-store-fixture.js';
 
 const isAlive = (pid: number): boolean => {
   try {
@@ -60,5 +61,28 @@ describe("the embedded engine's process", () => {
     await engine.stop();
     assert.ok(second !== undefined && !isAlive(second));
     await assert.rejects(engine.ready(50), (error) => error instanceof StatefoldError && error.code === 'UNAVAILABLE');
+  });
+
+  it('starts without a definition that a full disk took, and keeps its password', async (context) => {
+    const directory = temporaryDirectory(context);
+    const before = startEngine(context, { directory });
+    await before.ready(60_000);
+    await openStore(context, before).ensureSchema();
+    const password = before.endpoint()?.password;
+    await before.stop();
+    const [events = assert.fail('there is no definition')] = readdirSync(directory, {
+      recursive: true,
+      encoding: 'utf8',
+    }).filter((path) => basename(path) === 'events.sql');
+    truncateSync(join(directory, events));
+    const warnings: string[] = [];
+    const logger = { ...silentLogger, warn: (_: object, message: string) => void warnings.push(message) };
+    const after = startEngine(context, { directory, logger });
+    await after.ready(60_000);
+    assert.equal(after.endpoint()?.password, password);
+    assert.ok(warnings.some((warning) => /it is filled from the log/.test(warning)));
+    const store = openStore(context, after);
+    await store.ensureSchema();
+    assert.deepEqual(await rowsOf(store, 'SELECT count() AS n FROM events'), [{ n: 0 }]);
   });
 });

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
 import { join, resolve as resolvePath } from 'node:path';
@@ -10,6 +11,7 @@ import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import type { EngineProcessMessage, EngineProcessSettings } from './engine-process.js';
+import { ENGINE_FOLDER, lostDefinition } from './lost-definitions.js';
 
 /**
  * ```
@@ -223,7 +225,30 @@ export class EmbeddedEngine {
         ? 'The embedded read store is away: its port is taken by another program. End that one, or choose another READ_STORE_PORT'
         : 'The embedded read store is away; it is rebuilt from the log if its directory is deleted',
     );
-    this.#timer = setTimeout(() => this.#spawn(), wait);
+    this.#timer = setTimeout(() => void this.#again(), wait);
+  }
+
+  async #again(): Promise<void> {
+    // Of what has been up in this process others know how far it is.
+    if (this.#readyAt === 0) await this.#removeLost();
+    if (this.#state === 'BACKOFF') this.#spawn();
+  }
+
+  /** A table without its definition can't be had back, but from the log. */
+  async #removeLost(): Promise<void> {
+    const { directory, logger } = this.#options;
+    const data = join(directory, ENGINE_FOLDER);
+    const lost = lostDefinition(data);
+    if (lost === undefined) return;
+    try {
+      await rm(data, { recursive: true, force: true });
+      logger.warn(
+        { lost },
+        'The embedded read store had lost a definition, as on a full disk; it is filled from the log',
+      );
+    } catch (error) {
+      logger.warn({ err: error, lost }, 'The embedded read store has lost a definition, and can not be removed');
+    }
   }
 
   #schedulePing(child: ChildProcess): void {

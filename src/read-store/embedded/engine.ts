@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { drainPending, Session } from 'chdb';
 import { EngineError } from './engine-error.js';
+import { ENGINE_FOLDER } from './lost-definitions.js';
 import { identifier, quoted } from '../sql-text.js';
 
 export interface EngineOptions {
@@ -52,7 +53,7 @@ export class Engine {
 
   constructor(options: EngineOptions) {
     this.#directory = options.directory;
-    this.#path = join(options.directory, 'engine');
+    this.#path = join(options.directory, ENGINE_FOLDER);
     const cache = Math.floor(options.memoryLimit / 16);
     this.#connectionArgs = [
       `--max_server_memory_usage=${options.memoryLimit}`,

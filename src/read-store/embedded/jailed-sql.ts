@@ -7,6 +7,7 @@ import { dirname, join, resolve as resolvePath } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { isFull, LOG_RESERVE_BYTES } from '../../core/disk-space.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
 import {
@@ -123,6 +124,7 @@ export class JailedSql implements TenantSql {
         .use(QUEUE_MS, signal, async () => {
           this.#emptied ??= this.#empty();
           await this.#emptied;
+          this.#requireRoom();
           const copy = await copies.refresh(tenantId);
           signal.throwIfAborted();
           await this.#run(launch, copy, statement, sent, signal, resolve);
@@ -142,6 +144,15 @@ export class JailedSql implements TenantSql {
         );
       throw error;
     }
+  }
+
+  /** What a statement needs of the disk is not taken from the log; and on a full one ClickHouse loses the definitions that it changes. */
+  #requireRoom(): void {
+    if (isFull(this.#options.directory, LOG_RESERVE_BYTES))
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        'the disk of the service is full, and a statement needs room for its rows; send it again later',
+      );
   }
 
   async close(): Promise<void> {
