@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { CATALOG_TOPIC } from '../catalog/fenced-catalog.js';
 import { isClosed } from '../catalog/suspension.js';
 import { versionOf } from '../config/project-root.js';
+import { isFull, LOG_RESERVE_BYTES } from '../core/disk-space.js';
 import { Admission } from '../http/admission.js';
 import { Channels } from '../http/channels.js';
 import { ConsolePages } from '../http/console/console-pages.js';
@@ -20,6 +21,7 @@ import type { OpenedDeployments } from './open-deployments.js';
 import type { OpenedEndpoints } from './open-endpoints.js';
 import type { OpenedNotifications } from './open-notifications.js';
 import type { OpenedPeers } from './open-peers.js';
+import { environments } from './open-log.js';
 import { refuseReadStore, type OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
@@ -44,7 +46,7 @@ export interface EdgeParts {
 /** The HTTP interface over all the parts. It answers 503 until it is told to listen. */
 export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { settings, logger, metrics, shutdown, door, budget } = ground;
-  const { log, ownership, schemas, schemaIds } = parts.storage;
+  const { log, ownership, schemas, schemaIds, shared } = parts.storage;
   const { catalog, quotaOf, adminKey, masterKey, audit } = parts.catalog;
   const { peers, client } = parts.peers;
   const { check: checkReadStore, sink, access, tenantSql } = parts.copy;
@@ -110,7 +112,11 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       {
         name: 'log',
         required: true,
-        check: async () => ((await log.endOffset({ topic: CATALOG_TOPIC, partition: 0 })) >= 0 ? 'up' : 'down'),
+        check: async () => {
+          if ((await log.endOffset({ topic: CATALOG_TOPIC, partition: 0 })) < 0) return 'down';
+          // The embedded one is read on a full disk, and takes no appends.
+          return !shared && isFull(environments(settings).log.path, LOG_RESERVE_BYTES) ? 'degraded' : 'up';
+        },
       },
       ...(sink === undefined ? [] : [{ name: 'readStore', required: false, check: checkReadStore }]),
       {

@@ -42,9 +42,16 @@ test('a full disk refuses appends and recovers', async (t) => {
       Number(new RegExp(`^statefold_data_directory_${of}_bytes (\\S+)$`, 'm').exec(text)?.[1]);
     assert.equal(bytes('size'), MEGABYTES * 1024 * 1024);
     assert.ok(bytes('free') < LOG_RESERVE_BYTES * 2, `${bytes('free')}: the alert on a full disk fires`);
+    const logIs = async (): Promise<string | undefined> => {
+      const answer = await world.service.get('/health/ready');
+      assert.equal(answer.status, 200, 'reads go on, so clients are led here');
+      return answer.json<{ checks: Record<string, string> }>().checks['log'];
+    };
+    assert.equal(await logIs(), 'degraded');
     const full = history.operations.length;
     rmSync(balloon);
     await until(() => answered(full, 201) > 50);
+    assert.equal(await logIs(), 'up');
   }
   await scenario.prove();
   assert.equal(

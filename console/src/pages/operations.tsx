@@ -122,7 +122,7 @@ type Check = Activity['checks'][string];
 const PARTS: Readonly<Record<string, Readonly<Partial<Record<Check, string>>>>> = {
   log: {
     up: 'The log of events takes and gives records.',
-    degraded: 'The log of events answers, and not as it should: the log of the process says why.',
+    degraded: 'The log of events is read, and takes no appends: the disk of the data directory is full.',
     down: 'The log of events does not answer. Appends are refused until it does.',
   },
   readStore: {
