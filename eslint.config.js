@@ -33,7 +33,7 @@ const IMPORTS = {
   'placement/kafka': ['core', 'placement', 'kafka'],
   store: ['core'],
   'read-store': ['core', 'feed'],
-  'read-store/embedded': ['core', 'read-store'],
+  'read-store/embedded': ['core', 'read-store', 'jail'],
   'read-store/clickhouse': ['core', 'read-store'],
   // Of processes that run what tenants wrote: their code, their SQL.
   jail: ['core'],

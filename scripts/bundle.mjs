@@ -14,6 +14,7 @@ const PROGRAMS = [
   'src/app/cli-tools.js',
   'src/snapshots/section-worker.js',
   'src/event-schemas/check-worker.js',
+  'src/jail/fork-server-process.js',
   'src/read-store/embedded/engine-process.js',
   'src/read-store/embedded/query-process.js',
 ];

@@ -6,7 +6,7 @@ import { RefusingCodeHost } from '../code-host/dotnet/refusing-code-host.js';
 import type { CodeHost } from '../code-host/code-host.js';
 import type { Catalog } from '../catalog/catalog.js';
 import { ArtefactHealth } from '../deployments/artefact-health.js';
-import { lowerScratchPriority } from '../inspection/scratch-priority.js';
+import { scratchNiceness } from '../inspection/scratch-priority.js';
 import type { Settings } from '../config/settings.js';
 import { tracing } from '../core/tracing.js';
 import { tracedCodeHost } from './open-tracing.js';
@@ -72,13 +72,10 @@ export function openCodeHost(ground: Ground, catalog: Catalog): OpenedCodeHost {
   const options: DotnetCodeHostOptions = {
     ...codeHostOptions(settings, ground.root),
     marksDir: join(settings.dataDirectory, 'exchanges'),
+    runnerNiceness: scratchNiceness,
     logger,
     observer: {
       ...metrics.codeHost,
-      onProcessStart: (started) => {
-        metrics.codeHost.onProcessStart(started);
-        lowerScratchPriority(started);
-      },
       onStrike: (strike) => {
         metrics.codeHost.onStrike();
         health.struck(strike);

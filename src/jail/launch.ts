@@ -12,6 +12,7 @@ import {
   launcherArguments,
   refusalOf,
 } from './jail.js';
+import { BEHIND } from './process-priority.js';
 
 export type Role = 'compiler' | 'runner';
 
@@ -32,11 +33,15 @@ export interface Launch {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  /** How far it gives way to the service; unless given, not at all. */
+  readonly niceness?: number | undefined;
   /** To be called once the process has ended. */
   readonly release: () => void;
 }
 
 const PROGRAMS: Record<Role, string> = { compiler: 'Statefold.Compiler.dll', runner: 'Statefold.Runner.dll' };
+/** Who waits for a compilation waits for seconds; who waits for a fold waits for the answer to an append. */
+const NICENESS: Record<Role, number | undefined> = { compiler: BEHIND, runner: undefined };
 const MIB = 1024 * 1024;
 const CHECKED_HEAP = 64 * MIB;
 const SPARE_THREADS = 64;
@@ -69,7 +74,8 @@ export function launchOf(
   const command = resolveCommand(options);
   const env = { ...environment(heapLimitBytes), ...ENVIRONMENT[role] };
   const program = [join(assembliesDir, role, PROGRAMS[role]), ...args];
-  if (jail.kind === 'none') return { command, args: program, env, release: () => undefined };
+  const niceness = NICENESS[role];
+  if (jail.kind === 'none') return { command, args: program, env, niceness, release: () => undefined };
   const user = jail.users?.take();
   const release = (): void => {
     if (user !== undefined) jail.users?.release(user);
@@ -78,6 +84,7 @@ export function launchOf(
     command,
     args: [...launcherArguments(assembliesDir, user, limitsOf(heapLimitBytes, options.maxThreads)), ...program],
     env,
+    niceness,
     release,
   };
 }
@@ -88,7 +95,7 @@ export function launchOfEngine(
   jail: EngineJail,
   program: string,
   args: readonly string[],
-): Omit<Launch, 'release'> {
+): Omit<Launch, 'niceness' | 'release'> {
   return {
     command: resolveCommand(options),
     args: [...engineArguments(options.assembliesDir, jail), program, ...args],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
+import { childrenOf, commandLineOf } from '../support/load-world.js';
 import { jailOf } from '../../src/jail/launch.js';
 import { AS_ADMIN, API_KEY, type Answer, ROOT, type Service, startService, until } from '../support/service.js';
 import { join } from 'node:path';
@@ -128,27 +128,7 @@ export async function openWorld(
 
 /** The process that runs the tenant's code now. */
 export function runnersOf(service: Service): number[] {
-  return childrenOf(service.pid).filter((pid) => commandOf(pid).includes('Statefold.Runner.dll'));
-}
-
-export function childrenOf(pid: number): number[] {
-  const read = (path: string): string => {
-    try {
-      return readFileSync(path, 'utf8');
-    } catch {
-      return '';
-    }
-  };
-  const tasks = read(`/proc/${pid}/status`) === '' ? [] : [pid];
-  return tasks.flatMap((task) => read(`/proc/${pid}/task/${task}/children`).split(' ').filter(Boolean).map(Number));
-}
-
-export function commandOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
-  } catch {
-    return '';
-  }
+  return childrenOf(service.pid).filter((pid) => commandLineOf(pid).includes('Statefold.Runner.dll'));
 }
 
 /** Each attempt gave what it should; all that didn't are shown at once. */

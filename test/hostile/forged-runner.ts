@@ -100,9 +100,13 @@ function deadly(requestId: number): void {
   const timer = setInterval(() => {
     if (!readdirSync(marks).some((name) => readFileSync(join(marks, name), 'utf8').includes('"open":true'))) return;
     clearInterval(timer);
-    process.kill(process.ppid, 'SIGKILL');
+    process.kill(parentOf(process.ppid), 'SIGKILL');
   }, 1);
 }
+
+/** The service started what has started this. */
+const parentOf = (pid: number): number =>
+  Number(/^\d+ \(.*\) \w (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]);
 
 class Fields {
   #at = 0;

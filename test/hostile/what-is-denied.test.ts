@@ -1,5 +1,6 @@
 // The jail of uploaded code: everything that it could reach outside of itself is tried, by uploaded C#, and is refused by the kernel.
 import assert from 'node:assert/strict';
+import { childrenOf, commandLineOf } from '../support/load-world.js';
 import {
   existsSync,
   mkdtempSync,
@@ -14,16 +15,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
 import test from 'node:test';
-import {
-  assertAllAttempts,
-  assertAttempts,
-  childrenOf,
-  commandOf,
-  noJail,
-  openWorld,
-  type Report,
-  runnersOf,
-} from './escape-world.js';
+import { assertAllAttempts, assertAttempts, noJail, openWorld, type Report, runnersOf } from './escape-world.js';
 import { DENIED } from './probes.js';
 import { AFTER_EXEC, CALLS, NUMBERS, refusedCalls } from './system-calls.js';
 import { ROOT } from '../support/service.js';
@@ -42,7 +34,7 @@ test('uploaded code is denied', { skip: noJail }, async (t) => {
   });
   await attacker.deploy(DENIED);
   const children = childrenOf(service.pid);
-  const engine = children.find((pid) => !commandOf(pid).includes('Statefold.')) ?? service.pid;
+  const engine = children.find((pid) => commandLineOf(pid).includes('engine-process')) ?? service.pid;
 
   await t.test('but what folds need works', async () => {
     assertAttempts(await attacker.run('Fine'), {

@@ -265,6 +265,7 @@ describe('processes that are killed', () => {
     ] as const) {
       const { host, processes, close } = openHost({ compilers: 2, compilersWarm, determinismChecks: 'off' });
       host.start();
+      await until(() => processes.length >= ready);
       assert.deepEqual(
         processes.map(({ role }) => role),
         Array<string>(ready).fill('compiler'),

@@ -144,7 +144,14 @@ export async function endedWithin(
     throw new Error(`${who} did not end within ${deadlineMs} ms:\n${service.output}`);
 }
 
-export function childrenOf(pid: number): number[] {
+/** Its own children, and those that it has started by way of its fork server. */
+export const childrenOf = (pid: number): number[] =>
+  startedBy(pid).flatMap((child) => [
+    child,
+    ...(commandLineOf(child).includes('fork-server-process') ? startedBy(child) : []),
+  ]);
+
+function startedBy(pid: number): number[] {
   try {
     return readdirSync(`/proc/${pid}/task`).flatMap((task) =>
       readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean).map(Number),

@@ -6,7 +6,6 @@ import { HostProcess, type ProcessEnd } from './host-process.js';
 import type { KeptCompilations } from './kept-compilations.js';
 import { launchOf } from '../../jail/launch.js';
 import type { ResolvedOptions } from './options.js';
-import { giveWay } from '../../jail/process-priority.js';
 import { excessOf, usageOf } from '../../jail/process-usage.js';
 import { type Frame, FrameTooLargeError, Tag, WireError } from './wire.js';
 
@@ -135,6 +134,7 @@ export class CompilerProcess {
       onFrame: (frame) => this.#receive(frame),
       expects: () => this.#job !== undefined,
       onUnexpected: (err) => logger.error({ err }, 'what the compiler said could not be read'),
+      onStart: (pid) => observer.onProcessStart?.({ role: 'compiler', tenantId: undefined, pid }),
       onEnd: (end) => {
         observer.onProcessEnd?.({ role: 'compiler', tenantId: undefined, pid: process.pid, reason: end.reason });
         if (!this.#closed)
@@ -143,10 +143,6 @@ export class CompilerProcess {
       },
     });
     this.#process = process;
-    if (process.pid !== undefined) {
-      giveWay(process.pid);
-      observer.onProcessStart?.({ role: 'compiler', tenantId: undefined, pid: process.pid });
-    }
     return process;
   }
 

@@ -1,6 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import type { Duplex, Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
+import type { Socket } from 'node:net';
 import { FrameSplitter } from './frame-splitter.js';
+import { forkServer, type Forked } from '../../jail/fork-server.js';
 import type { Launch } from '../../jail/launch.js';
 import { Seal, SEAL_BYTES } from './seal.js';
 import { type Frame, MAX_FRAME, Tag, WireError } from './wire.js';
@@ -17,6 +18,8 @@ export interface HostProcessHandlers {
   readonly onUnexpected?: (error: unknown) => void;
   /** Whether it may speak now; unless given, always. Bytes that are not for an answer would only fill the host's memory. */
   readonly expects?: () => boolean;
+  /** Once, when the process is there; not where it could not be started. */
+  readonly onStart?: (pid: number) => void;
   /** Once, when the process has ended or could not be started. */
   readonly onEnd: (end: ProcessEnd) => void;
 }
@@ -40,6 +43,7 @@ export interface ProcessEnd {
 const MAX_STDERR = 16 * 1024;
 /** A process that has ended may have left its stderr to another; nobody waits for that one. */
 const STDERR_GRACE_MS = 200;
+const STDERR = 2;
 const FRAMES = 3;
 const LIFE = 4;
 /** The exit code that the runner chooses when memory ran out. */
@@ -57,9 +61,11 @@ export class HostProcess {
   readonly ready: Promise<boolean>;
   /** Resolves when it has ended. */
   readonly ended: Promise<void>;
-  readonly #child: ChildProcess;
+  /** Undefined until it is there. */
+  #child: Forked | undefined;
   readonly #handlers: HostProcessHandlers;
-  readonly #frames: Duplex | undefined;
+  /** What was sent before it was there. */
+  #early: Buffer[] = [];
   readonly #stderr: Buffer[] = [];
   #stderrBytes = 0;
   readonly #release: () => void;
@@ -74,37 +80,46 @@ export class HostProcess {
   #markReady!: (ready: boolean) => void;
   #markEnded!: () => void;
 
-  constructor(launch: Launch, cwd: string, handlers: HostProcessHandlers) {
+  constructor({ command, args, env, niceness, release }: Launch, cwd: string, handlers: HostProcessHandlers) {
     this.#handlers = handlers;
     this.ready = new Promise((resolve) => (this.#markReady = resolve));
     this.ended = new Promise((resolve) => (this.#markEnded = resolve));
-    this.#release = launch.release;
-    this.#child = spawn(launch.command, [...launch.args], {
-      cwd,
-      env: { ...launch.env },
-      detached: true,
-      stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
-    });
-    this.#child.once('error', (error) => this.#end(`could not be started: ${error.message}`, false));
-    this.#child.once('close', (code, signal) => this.#ending(code, signal));
-    this.#child.once('exit', (code, signal) => setTimeout(() => this.#ending(code, signal), STDERR_GRACE_MS).unref());
-    // After a failed spawn there are no streams.
-    const [, , stderr, frames, life] = this.#child.stdio as (Duplex | null | undefined)[];
-    this.#frames = frames ?? undefined;
-    stderr?.on('data', (chunk: Buffer) => this.#keepStderr(chunk, stderr)).on('error', ignore);
-    life?.on('error', ignore).on('data', () => this.refuse(new WireError('it wrote where nothing is read')));
-    frames?.on('error', ignore);
+    this.#release = release;
     this.#splitter = new FrameSplitter(
       (frame) => this.#receive(frame),
       () => HEAD + SEAL_BYTES + (this.#isReady ? (handlers.mostBytes?.() ?? MAX_FRAME) : 0),
     );
-    frames?.on('data', (chunk: Buffer) => this.#take(chunk));
+    forkServer.fork({ command, args, cwd, env, niceness, pipes: [STDERR, FRAMES, LIFE] }).then(
+      (child) => this.#begun(child),
+      (error: unknown) => this.#end(`could not be started: ${(error as Error).message}`, false),
+    );
+  }
+
+  #begun(child: Forked): void {
+    this.#child = child;
+    void child.closed.then(({ code, signal }) => this.#ending(code, signal));
+    void child.exited.then(({ code, signal }) => {
+      setTimeout(() => this.#ending(code, signal), STDERR_GRACE_MS).unref();
+    });
+    for (const pipe of child.pipes.values()) pipe.on('error', ignore);
+    const [stderr, frames, life] = [STDERR, FRAMES, LIFE].map((descriptor) => child.pipes.get(descriptor) as Socket);
+    stderr?.on('data', (chunk: Buffer) => this.#keepStderr(chunk, stderr)).resume();
+    life?.on('data', () => this.refuse(new WireError('it wrote where nothing is read'))).resume();
+    frames?.on('data', (chunk: Buffer) => this.#take(chunk)).resume();
+    if (this.#killReason !== undefined) return child.kill();
     // Before all else: while nothing but the program itself is in the process.
     frames?.write(sealFrame(this.#seal.key));
+    for (const frame of this.#early) frames?.write(frame);
+    this.#early = [];
+    this.#handlers.onStart?.(child.pid);
+  }
+
+  get #frames(): Socket | undefined {
+    return this.#child?.pipes.get(FRAMES);
   }
 
   get pid(): number | undefined {
-    return this.#child.pid;
+    return this.#child?.pid;
   }
 
   /** It takes requests: it has neither ended nor been told to. */
@@ -114,20 +129,16 @@ export class HostProcess {
 
   /** The bytes must stay as they are until the child has answered them. */
   send(frame: Buffer): void {
-    if (this.alive) this.#frames?.write(frame);
+    if (!this.alive) return;
+    if (this.#child === undefined) this.#early.push(frame);
+    else this.#frames?.write(frame);
   }
 
   /** Ends the process and whatever it has started, at once. */
   kill(reason: string): void {
     if (!this.alive) return;
     this.#killReason = reason;
-    const { pid } = this.#child;
-    if (pid === undefined) return;
-    try {
-      process.kill(-pid, 'SIGKILL');
-    } catch {
-      this.#child.kill('SIGKILL');
-    }
+    this.#child?.kill();
   }
 
   /** Ends the process for what came from it. Nothing that is thrown over its bytes goes further than this. */
@@ -202,7 +213,7 @@ export class HostProcess {
       killedFromOutside,
       stderr: this.#stderrText(),
     };
-    for (const index of [2, FRAMES, LIFE]) (this.#child.stdio[index] as Duplex | null | undefined)?.destroy();
+    for (const pipe of this.#child?.pipes.values() ?? []) pipe.destroy();
     this.#markReady(false);
     this.#handlers.onEnd(this.#ended);
     this.#markEnded();

@@ -30,6 +30,8 @@ export interface DotnetCodeHostOptions extends LaunchOptions {
   readonly compilers?: number;
   /** Of these, those that `start` starts. */
   readonly compilersWarm?: number;
+  /** How far the runner of a tenant gives way to others; unless given, none does. */
+  readonly runnerNiceness?: (tenantId: string) => number | undefined;
   /** Resident memory and threads of one runner; past either it is killed. */
   readonly maxResidentBytes?: number;
   readonly maxThreads?: number;
@@ -108,6 +110,7 @@ export const resolveOptions = (options: DotnetCodeHostOptions): ResolvedOptions 
   maxRunnersBytes: 4096 * MIB,
   startsAtOnce: 4,
   turnMs: 500,
+  runnerNiceness: () => undefined,
   pollMs: 200,
   cacheEntries: 100_000,
   cacheBytes: 64 * MIB,

@@ -92,11 +92,13 @@ export class RunnerSession {
     this.#options = options;
     this.#tenantId = tenantId;
     const { observer, logger } = options;
-    this.#process = new HostProcess(runnerLaunch(options), options.workDir, {
+    const launch = { ...runnerLaunch(options), niceness: options.runnerNiceness(tenantId) };
+    this.#process = new HostProcess(launch, options.workDir, {
       onFrame: (frame) => eventLoop.slice('runner_frames', () => this.#receive(frame)),
       expects: () => this.#pending.length > 0,
       mostBytes: () => this.#pending[0]?.exchange.mostBytes ?? 0,
       onUnexpected: (err) => logger.error({ err, tenantId }, 'what a runner said could not be read'),
+      onStart: (pid) => observer.onProcessStart?.({ role: 'runner', tenantId, pid }),
       onEnd: (end) => {
         const { pid } = this.#process;
         observer.onProcessEnd?.({ role: 'runner', tenantId, pid, reason: end.reason });
@@ -107,8 +109,6 @@ export class RunnerSession {
         this.#failAll(end);
       },
     });
-    if (this.#process.pid !== undefined)
-      observer.onProcessStart?.({ role: 'runner', tenantId, pid: this.#process.pid });
     this.#deadline = new WorkDeadline({
       pid: () => this.#process.pid,
       onOverrun: (overrun) => {

@@ -39,7 +39,8 @@ export interface EmbeddedEngineOptions {
   readonly startDeadlineMs?: number;
 }
 
-const NICE = 10;
+/** Blocks and analysts wait for appends, not the reverse. */
+export const ENGINE_NICENESS = 10;
 const USER = 'statefold';
 const DATABASE = 'statefold';
 const BACK_OFF_MS: BackOff = { first: 250, last: 30_000 };
@@ -297,10 +298,10 @@ export class EmbeddedEngine {
   }
 }
 
-/** A lower priority, before the child starts threads of its own, which inherit it: blocks and analysts wait for appends, not the reverse. */
-export function yieldToAppends(child: ChildProcess): void {
+/** Before the child starts threads of its own, which inherit it. */
+function yieldToAppends(child: ChildProcess): void {
   try {
-    if (child.pid !== undefined) setPriority(child.pid, NICE);
+    if (child.pid !== undefined) setPriority(child.pid, ENGINE_NICENESS);
   } catch {
     // Not allowed here, or gone already: it runs as any process does.
   }

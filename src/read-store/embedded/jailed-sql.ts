@@ -1,4 +1,3 @@
-import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { lstatSync, readdirSync } from 'node:fs';
 import { copyFile, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
@@ -6,9 +5,9 @@ import { createRequire } from 'node:module';
 import { dirname, join, resolve as resolvePath } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { isFull, LOG_RESERVE_BYTES } from '../../core/disk-space.js';
 import { StatefoldError } from '../../core/errors.js';
+import { forkServer, type Forked } from '../../jail/fork-server.js';
 import type { Logger } from '../../core/logger.js';
 import {
   settingsOf,
@@ -19,7 +18,7 @@ import {
   type TenantSql,
 } from '../tenant-sql.js';
 import { readBy, typedViews } from '../tenant-views.js';
-import { yieldToAppends } from './embedded-engine.js';
+import { ENGINE_NICENESS } from './embedded-engine.js';
 import { contentTypeOf } from './http-answer.js';
 import { Pool, PoolFullError } from './pool.js';
 import type { QueryOutcome, QueryRequest } from './query-process.js';
@@ -87,7 +86,7 @@ const refusal = (code: number, text: string, name: string): SqlRefusedError =>
 export class JailedSql implements TenantSql {
   readonly #options: JailedSqlOptions;
   readonly #pool: Pool<number>;
-  readonly #running = new Set<ChildProcess>();
+  readonly #running = new Set<Forked>();
   #emptied: Promise<void> | undefined;
   #closed = false;
 
@@ -106,7 +105,7 @@ export class JailedSql implements TenantSql {
 
   /** Of the processes, for those who watch them. */
   get pids(): readonly number[] {
-    return [...this.#running].flatMap(({ pid }) => pid ?? []);
+    return [...this.#running].map(({ pid }) => pid);
   }
 
   async query(tenantId: string, statement: SqlStatement, signal: AbortSignal): Promise<SqlAnswer> {
@@ -157,7 +156,7 @@ export class JailedSql implements TenantSql {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const child of this.#running) end(child);
+    for (const child of this.#running) child.kill();
     await rm(this.#options.directory, { recursive: true, force: true });
   }
 
@@ -180,11 +179,11 @@ export class JailedSql implements TenantSql {
       const path = join(folder, 'result');
       const request = await this.#request(folder, copy, statement, sqlInto(path));
       await writeFile(join(folder, 'request.json'), JSON.stringify(request), { mode: 0o600 });
-      await promisify(execFile)('mkfifo', ['-m', '600', path]);
+      await makePipe(path);
       const pipe = await ResultPipe.open(path);
       let running: Running;
       try {
-        running = this.#start(launch, folder, copy, signal);
+        running = await this.#start(launch, folder, copy, signal);
       } catch (error) {
         await pipe.finish();
         pipe.destroy();
@@ -247,7 +246,7 @@ export class JailedSql implements TenantSql {
     };
   }
 
-  #start(launch: JailedLaunch, folder: string, copy: TenantCopy, signal: AbortSignal): Running {
+  async #start(launch: JailedLaunch, folder: string, copy: TenantCopy, signal: AbortSignal): Promise<Running> {
     const { limits, logger } = this.#options;
     const worker = fileURLToPath(new URL('./query-process.js', import.meta.url));
     const jail = {
@@ -259,18 +258,18 @@ export class JailedSql implements TenantSql {
       threads: 512,
     };
     const { command, args, env } = launch(jail, process.execPath, [worker]);
-    const child = spawn(command, [...args], {
-      cwd: folder,
-      env: { ...env },
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+    const child = await forkServer
+      .fork({ command, args, cwd: folder, env, pipes: [1, 2], niceness: ENGINE_NICENESS })
+      .catch((cause: unknown) => {
+        const message = 'The engine of the statement could not be started; send it again';
+        throw new StatefoldError('UNAVAILABLE', message, { cause });
+      });
     this.#running.add(child);
-    yieldToAppends(child);
+    if (this.#closed) child.kill();
     let why: SqlRefusedError | StatefoldError | undefined;
     const stop = (reason: SqlRefusedError | StatefoldError): void => {
       why ??= reason;
-      end(child);
+      child.kill();
     };
     const late = setTimeout(
       () => stop(refusal(TIMEOUT_EXCEEDED, `Timeout exceeded: maximum: ${limits.seconds} seconds`, 'TIMEOUT_EXCEEDED')),
@@ -284,12 +283,15 @@ export class JailedSql implements TenantSql {
     signal.addEventListener('abort', aborted, { once: true });
     if (signal.aborted) aborted();
     let stderr = '';
-    child.stderr?.on('data', (chunk: Buffer) => {
-      if (stderr.length < 16_384) stderr += chunk.toString('utf8');
-    });
+    const [output, errors] = [child.pipes.get(1), child.pipes.get(2)];
+    errors
+      ?.on('data', (chunk: Buffer) => {
+        if (stderr.length < 16_384) stderr += chunk.toString('utf8');
+      })
+      .resume();
     let told: QueryOutcome | undefined;
-    if (child.stdout !== null)
-      createInterface({ input: child.stdout }).on('line', (line) => {
+    if (output !== undefined)
+      createInterface({ input: output }).on('line', (line) => {
         if (told === undefined && line.startsWith('{"ok":') && line.length < MIB) told = outcomeOf(line);
       });
     let markEnded: () => void = () => undefined;
@@ -325,8 +327,7 @@ export class JailedSql implements TenantSql {
           );
         }
       };
-      child.once('error', (error) => done(error.message));
-      child.once('close', (code, signalName) => done(signalName ?? `exit code ${code ?? 'unknown'}`));
+      void child.closed.then(({ code, signal: by }) => done(by ?? `exit code ${code ?? 'unknown'}`));
     });
     return { outcome, ended, end: (reason) => stop(new StatefoldError('UNAVAILABLE', reason)) };
   }
@@ -442,11 +443,16 @@ async function* rest(
   }
 }
 
-/** The process and whatever it may have started. */
-function end(child: ChildProcess): void {
-  try {
-    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
-  } catch {
-    child.kill('SIGKILL');
-  }
+/** A named pipe that the engine writes its answer to. */
+async function makePipe(path: string): Promise<void> {
+  const env = { PATH: '/usr/local/bin:/usr/bin:/bin' };
+  const made = await forkServer.fork({
+    command: 'mkfifo',
+    args: ['-m', '600', path],
+    cwd: dirname(path),
+    env,
+    pipes: [],
+  });
+  const { code } = await made.exited;
+  if (code !== 0) throw new Error(`mkfifo ended with ${code}`);
 }
