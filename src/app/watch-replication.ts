@@ -1,3 +1,4 @@
+import { droppingText } from '../log/replication.js';
 import type { Ground } from './ground.js';
 import type { Storage } from './open-storage.js';
 
@@ -6,16 +7,20 @@ const LOOK_AGAIN_MS = { well: 5 * 60_000, short: 10_000 };
 /** Of many, so many are named in the log. */
 const MOST_NAMED = 20;
 
-/** Whether the log's records are in as many places as the settings want. */
+/** Whether the log's records are in as many places as the settings want, and stay there. */
 export interface ReplicationWatch {
   /** As of the last look; undefined where there is nothing to look at, or could not be yet. */
   readonly enough: boolean | undefined;
 }
 
-/** Looks how many copies the topics have, at the start and from then on: a topic keeps those that it was made with. */
+/**
+ * Looks how many copies the topics have, at the start and from then on: a topic keeps those that it was made with. And whether somebody has one drop
+ * records since it was opened, as long as they are there.
+ */
 export function watchReplication({ logger, metrics, shutdown }: Ground, { replication }: Storage): ReplicationWatch {
   if (replication === undefined) return { enough: undefined };
   let short: number | undefined;
+  let dropping = 0;
   let timer: NodeJS.Timeout | undefined;
   let ended = false;
   const look = async (): Promise<void> => {
@@ -39,10 +44,16 @@ export function watchReplication({ logger, metrics, shutdown }: Ground, { replic
       if (found.short.length === 0 && (short ?? 0) > 0)
         logger.info({ topics: found.topics }, 'all topics have as many copies on Kafka as wanted');
       short = found.short.length;
+      if (found.dropping.length !== dropping)
+        for (const topic of found.dropping.slice(0, MOST_NAMED)) logger.error(topic, droppingText(topic));
+      if (found.dropping.length === 0 && dropping > 0)
+        logger.info({ topics: found.topics }, 'no topic drops records any more that are to be kept');
+      dropping = found.dropping.length;
     } catch (error) {
       logger.debug({ err: error }, 'how many copies the topics have can not be asked now');
     }
-    if (!ended) timer = setTimeout(() => void look(), short === 0 ? LOOK_AGAIN_MS.well : LOOK_AGAIN_MS.short).unref();
+    const isWell = short === 0 && dropping === 0;
+    if (!ended) timer = setTimeout(() => void look(), isWell ? LOOK_AGAIN_MS.well : LOOK_AGAIN_MS.short).unref();
   };
   void look();
   shutdown.add('watch of the copies', () => {
@@ -52,7 +63,7 @@ export function watchReplication({ logger, metrics, shutdown }: Ground, { replic
   metrics.watch('log_topics_short_of_copies', () => short ?? 0);
   return {
     get enough() {
-      return short === undefined ? undefined : short === 0;
+      return short === undefined ? undefined : short === 0 && dropping === 0;
     },
   };
 }

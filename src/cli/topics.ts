@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { CliError, CliExit, FAILED, table, type CliIo, type TopicTools } from './io.js';
-import type { ReplicationState } from '../log/replication.js';
+import { droppingText, type ReplicationState } from '../log/replication.js';
 import type { CommandContext } from './context.js';
 
 /** Looks after the copies of the topics on Kafka, which the service itself may not be able to do without. */
@@ -8,12 +8,12 @@ export function addTopicCommands(program: Command, { io, show }: Pick<CommandCon
   const topics = program.command('topics').description('look after the topics on Kafka');
   topics
     .command('check')
-    .description('name the topics on Kafka that have fewer copies than wanted')
+    .description('name the topics on Kafka that have fewer copies than wanted, or drop what is to be kept')
     .action(() =>
       withTopics(io, async (tools) => {
         const found = await tools.look();
         show(found, () => linesOf(found));
-        if (found.short.length > 0) throw new CliExit(FAILED);
+        if (found.short.length + found.dropping.length > 0) throw new CliExit(FAILED);
       }),
     );
   topics
@@ -25,12 +25,15 @@ export function addTopicCommands(program: Command, { io, show }: Pick<CommandCon
           if (total > 0) io.stderr.write(`${done} of ${total} partitions have their copies\n`);
         });
         show(found, () => linesOf(found));
-        if (found.short.length > 0) throw new CliExit(FAILED);
+        if (found.short.length + found.dropping.length > 0) throw new CliExit(FAILED);
       }),
     );
 }
 
-const linesOf = ({ topics, brokers, short }: ReplicationState): string =>
+const linesOf = (found: ReplicationState): string =>
+  [copiesOf(found), ...found.dropping.map((topic) => `${droppingText(topic)}\n`)].join('');
+
+const copiesOf = ({ topics, brokers, short }: ReplicationState): string =>
   table(
     ['TOPIC', 'COPIES', 'WANTED', 'IN SYNC', 'WANTED'],
     short.map(({ topic, copies, copiesWanted, inSync, inSyncWanted }) =>

@@ -1,4 +1,4 @@
-/** In how many places a log keeps its records, where that is more than this machine. */
+/** In how many places a log keeps its records, where that is more than this machine, and whether it keeps them. */
 export interface Replication {
   /** Looks at all topics of the service. Rejects when the log can't be asked. */
   look(): Promise<ReplicationState>;
@@ -15,10 +15,23 @@ export interface ShortTopic {
   readonly inSyncWanted: number;
 }
 
+/** A topic that drops records by itself which are to be kept for ever. */
+export interface DroppingTopic {
+  readonly topic: string;
+  /** What makes it: `delete`, or `compact,delete`. */
+  readonly cleanup: string;
+}
+
 export interface ReplicationState {
   /** All of the service under the prefix. */
   readonly topics: number;
   readonly brokers: number;
   /** Ascending by name. */
   readonly short: readonly ShortTopic[];
+  /** Ascending by name. */
+  readonly dropping: readonly DroppingTopic[];
 }
+
+/** For whoever runs the service: what is wrong with the topic, and the command that puts it right. */
+export const droppingText = ({ topic, cleanup }: DroppingTopic): string =>
+  `topic ${topic} drops records by their age (cleanup.policy=${cleanup}) that are to be kept for ever: kafka-configs.sh --alter --entity-type topics --entity-name ${topic} --add-config cleanup.policy=compact`;

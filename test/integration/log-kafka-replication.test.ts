@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { metadataCall } from '../../src/kafka/calls.js';
+import { alterConfigsCall, metadataCall } from '../../src/kafka/calls.js';
 import { Cluster } from '../../src/kafka/cluster.js';
 import { KafkaLog, type KafkaLogOptions } from '../../src/log/kafka/kafka-log.js';
 import type { TopicSpec } from '../../src/log/log.js';
@@ -44,15 +44,18 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
     return log;
   };
 
-  const replicasOf = async (topic: string): Promise<readonly number[]> => {
-    const brokers = new Cluster({
+  const brokers = (): Cluster => {
+    const all = new Cluster({
       brokers: cluster.brokers,
       clientId: 'tests',
       connectTimeoutMs: 3000,
       requestTimeoutMs: 5000,
     });
-    t.after(() => brokers.close());
-    const { topicMetadata } = await brokers.ask('query', () => metadataCall([topic]));
+    t.after(() => all.close());
+    return all;
+  };
+  const replicasOf = async (topic: string): Promise<readonly number[]> => {
+    const { topicMetadata } = await brokers().ask('query', () => metadataCall([topic]));
     return topicMetadata[0]?.partitionMetadata.find(({ partitionId }) => partitionId === 0)?.replicas ?? [];
   };
 
@@ -65,7 +68,11 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
       await alone.append({ topic: events.topic, partition: n % 2 }, [
         { key: Buffer.from(`k${n}`), value: Buffer.from(`${n}`) },
       ]);
-    assert.deepEqual(await alone.replication.look(), { topics: 3, brokers: 3, short: [] }, 'one is what it wants');
+    assert.deepEqual(
+      await alone.replication.look(),
+      { topics: 3, brokers: 3, short: [], dropping: [] },
+      'one is what it wants',
+    );
     const lacking = { copies: 1, copiesWanted: 3, inSync: 1, inSyncWanted: 2 };
     assert.deepEqual(await open().replication.look(), {
       topics: 3,
@@ -74,6 +81,7 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
         { topic: 'raised.acme.events', ...lacking },
         { topic: 'raised.acme_1f2e3d4c.changes', ...lacking },
       ],
+      dropping: [],
     });
     const { short } = await open({ minInsyncReplicas: 3 }).replication.look();
     assert.deepEqual(
@@ -105,7 +113,7 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
     })();
     const seen: (readonly [number, number])[] = [];
     const after = await log.replication.raise(({ done, total }) => void seen.push([done, total]));
-    assert.deepEqual(after, { topics: 3, brokers: 3, short: [] });
+    assert.deepEqual(after, { topics: 3, brokers: 3, short: [], dropping: [] });
     assert.deepEqual(seen[0], [0, 3]);
     assert.deepEqual(seen.at(-1), [3, 3]);
     for (const [i, [done]] of seen.entries())
@@ -194,5 +202,26 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
     assert.deepEqual([none.code, none.err], [0, '']);
     assert.deepEqual((JSON.parse(none.out) as { short: unknown }).short, []);
     await service.stop();
+
+    // Somebody has a topic drop events: whoever runs the service must not learn that from what is gone.
+    const keeps = async (policy: string): Promise<unknown> =>
+      brokers().askAdmin(
+        () => Promise.resolve(alterConfigsCall('served.default.events', { 'cleanup.policy': policy })),
+        5000,
+      );
+    await keeps('compact,delete');
+    const wary = await startService(t, { dataDirectory, env });
+    await until(async () => (await ready(wary))['replication'] === 'degraded');
+    const told =
+      /topic served\.default\.events drops records .*cleanup\.policy=compact,delete.*--entity-name served\.default\.events --add-config cleanup\.policy=compact/;
+    assert.match(wary.output, told);
+    const dropping = await run('topics', 'check');
+    assert.equal(dropping.code, 1, dropping.err);
+    assert.match(dropping.out, /^All \d+ topics have as many copies as wanted, on 3 brokers\.\n/);
+    assert.match(dropping.out, told);
+    await keeps('compact');
+    await until(async () => (await ready(wary))['replication'] === 'up');
+    assert.equal((await run('topics', 'check')).code, 0);
+    await wary.stop();
   });
 });

@@ -35,6 +35,9 @@ const ABSENT_MS = 60_000;
 /** A test holds them against what a service makes. */
 const FIXED = '(?:slots|catalog|artefacts|cursors|activity|audit|attempts)';
 const KINDS = allTopics('').map((topic) => topic.slice(topic.lastIndexOf('.') + 1));
+/** Records of these go by their age. */
+const AGEING = /\.(?:slots|activity|audit|changes)$/;
+const LOOKED_AT = ['cleanup.policy', 'min.insync.replicas'];
 const OF_A_TENANT = `[a-z0-9][a-z0-9-]*(?:_[0-9a-f]+)?\\.(?:${KINDS.join('|')})`;
 
 /** Copies of a topic by the setting, with so many brokers. */
@@ -43,6 +46,13 @@ export const copiesWanted = (factor: number | 'auto', brokers: number): number =
 
 /** Of so many copies, those that an append must have reached. */
 export const inSyncOf = (copies: number): number => (copies >= 3 ? 2 : 1);
+
+const byTopic = (a: { readonly topic: string }, b: { readonly topic: string }): number => (a.topic < b.topic ? -1 : 1);
+
+interface Configs {
+  readonly inSync: number;
+  readonly cleanup: string;
+}
 
 type Partition = Metadata['topicMetadata'][number]['partitionMetadata'][number];
 
@@ -68,20 +78,24 @@ export class KafkaReplication implements Replication {
     const topics = metadata.topicMetadata.filter(
       ({ topic, topicErrorCode }) => topicErrorCode === 0 && this.#ours.test(topic),
     );
-    const inSync = await this.#inSync(topics.map(({ topic }) => topic));
+    const configs = await this.#configs(topics.map(({ topic }) => topic));
     const wanted = this.#wanted(metadata);
     const short = topics
-      .filter(({ topic }) => inSync.has(topic))
+      .filter(({ topic }) => configs.has(topic))
       .map(({ topic, partitionMetadata }) => ({
         topic,
         copies: Math.min(...partitionMetadata.map(({ replicas }) => replicas.length)),
         copiesWanted: wanted.copies,
-        inSync: inSync.get(topic) ?? 1,
+        inSync: configs.get(topic)?.inSync ?? 1,
         inSyncWanted: wanted.inSync,
       }))
       .filter((topic) => topic.copies < wanted.copies || topic.inSync < wanted.inSync)
-      .sort((a, b) => (a.topic < b.topic ? -1 : 1));
-    return { topics: topics.length, brokers: metadata.brokers.length, short };
+      .sort(byTopic);
+    const dropping = [...configs]
+      .filter(([topic, { cleanup }]) => !AGEING.test(topic) && cleanup !== 'compact')
+      .map(([topic, { cleanup }]) => ({ topic, cleanup }))
+      .sort(byTopic);
+    return { topics: topics.length, brokers: metadata.brokers.length, short, dropping };
   }
 
   /**
@@ -198,12 +212,13 @@ export class KafkaReplication implements Replication {
     );
   }
 
-  async #inSync(topics: readonly string[]): Promise<Map<string, number>> {
-    const found = new Map<string, number>();
+  /** Of those that are there. */
+  async #configs(topics: readonly string[]): Promise<ReadonlyMap<string, Configs>> {
+    const found = new Map<string, Configs>();
     for (let i = 0; i < topics.length; i += DESCRIBED_A_REQUEST) {
       const resources = topics
         .slice(i, i + DESCRIBED_A_REQUEST)
-        .map((name) => ({ type: TOPIC, name, configNames: ['min.insync.replicas'] }));
+        .map((name) => ({ type: TOPIC, name, configNames: LOOKED_AT }));
       const described = await this.#cluster.ask('admin', (connection) =>
         connection.bind(API.DescribeConfigs, requests.DescribeConfigs, { resources, includeSynonyms: false }),
       );
@@ -212,7 +227,11 @@ export class KafkaReplication implements Replication {
         if (errorCode === CODE.UNKNOWN_TOPIC_OR_PARTITION) continue;
         if (errorCode !== 0)
           throw new KafkaCodeError(errorCode, `the configs of topic ${resourceName} can not be read`, errorMessage);
-        found.set(resourceName, Number(configEntries[0]?.configValue ?? 1));
+        const values = new Map(configEntries.map(({ configName, configValue }) => [configName, configValue]));
+        found.set(resourceName, {
+          inSync: Number(values.get('min.insync.replicas') ?? 1),
+          cleanup: values.get('cleanup.policy') ?? 'unknown',
+        });
       }
     }
     return found;
