@@ -402,7 +402,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   refused(drafts: readonly Draft<EventsBody>[], error: Error): void {
     const answer = new StatefoldError(
       'UNAVAILABLE',
-      'the log takes no writes now (is the disk full?); nothing was stored, send the request again',
+      'the log takes no writes now (is its disk full, or is it away?); nothing was stored, send the request again',
       { cause: error, retryAfterSeconds: 5 },
     );
     for (const pending of pendingOf(drafts)) pending.reject(answer);

@@ -49,7 +49,7 @@ export class Unreachable extends StatefoldError {
 /** No claim was acknowledged in the attempts that it is worth. */
 export class Unclaimed extends StatefoldError {
   constructor() {
-    super('UNAVAILABLE', 'the log takes no writes now (is the disk full?); send the request again', {
+    super('UNAVAILABLE', 'the log takes no writes now (is its disk full, or is it away?); send the request again', {
       retryAfterSeconds: 5,
     });
   }
