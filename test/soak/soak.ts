@@ -159,25 +159,34 @@ async function tenantsOf(service: Service): Promise<LoadTenant[]> {
   return tenants;
 }
 
+/** Asked again while the service can not say: a process that was busy may have been taken for gone. @throws Error for any other answer than 200 */
+async function answered<T>(service: Service, path: string, key = API_KEY): Promise<T> {
+  let answer = await service.get(path, { key });
+  await until(
+    async () => answer.status !== 503 || (answer = await service.get(path, { key })).status !== 503,
+    GOALS.drainMs,
+  );
+  if (answer.status !== 200) throw new Error(`${path} was answered ${answer.status}: ${answer.text}`);
+  return answer.json<T>();
+}
+
 /** The states of a projection, and all that it told, as a client gets them. */
 async function followed(service: Service, projectionId: string): Promise<FollowedProjection> {
   const states = new Map<string, Chain>();
   for (let cursor: string | undefined = ''; cursor !== undefined;) {
-    const page: { states: { key: string; state: Chain }[]; nextCursor?: string } = (
-      await service.get(
-        `/projections/${projectionId}/states?limit=1000${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`,
-      )
-    ).json();
+    const page: { states: { key: string; state: Chain }[]; nextCursor?: string } = await answered(
+      service,
+      `/projections/${projectionId}/states?limit=1000${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`,
+    );
     for (const { key, state } of page.states) states.set(key, state);
     cursor = page.nextCursor;
   }
   const polled: Notification[] = [];
   for (;;) {
-    const { notifications } = (
-      await service.get(
-        `/projections/${projectionId}/notifications?afterSequence=${polled.at(-1)?.sequence ?? 0}&limit=1000`,
-      )
-    ).json<{ notifications: Record<string, unknown>[] }>();
+    const { notifications } = await answered<{ notifications: Record<string, unknown>[] }>(
+      service,
+      `/projections/${projectionId}/notifications?afterSequence=${polled.at(-1)?.sequence ?? 0}&limit=1000`,
+    );
     if (notifications.length === 0) break;
     polled.push(...notifications.map(notificationOf));
   }
@@ -195,13 +204,11 @@ async function asked(service: Service, tenant: LoadTenant, bound: boolean): Prom
   const most = Math.min(tenant.aggregates, bound ? ASKED : Math.ceil(ASKED / TENANTS));
   for (let i = 0; i < most; i++) {
     const aggregateId = tenant.aggregateId(Math.floor((i * tenant.aggregates) / most));
-    const { events } = (await service.get(`/events/${aggregateId}?limit=10000`, { key: tenant.key })).json<{
-      events: ListedEvent[];
-    }>();
-    answer.listed.set(aggregateId, events);
+    const path = `/events/${aggregateId}?limit=10000`;
+    answer.listed.set(aggregateId, (await answered<{ events: ListedEvent[] }>(service, path, tenant.key)).events);
     if (!bound) continue;
-    const state = await service.get(`/aggregate-types/ledger/${aggregateId}/state`, { key: tenant.key });
-    answer.states.set(aggregateId, state.json<StateAnswer>());
+    const state = await answered<StateAnswer>(service, `/aggregate-types/ledger/${aggregateId}/state`, tenant.key);
+    answer.states.set(aggregateId, state);
   }
   return answer;
 }
