@@ -43,7 +43,7 @@ const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: stri
   SQL_NOT_ISOLATED: [501, 'SQL of tenants can not be held apart here'],
   SQL_REFUSED: [400, 'ClickHouse refuses the statement'],
   SSE_DISABLED: [404, 'Server-sent events are off'],
-  TENANT_NOT_EMPTY: [409, 'The tenant has events'],
+  TENANT_NOT_EMPTY: [409, 'The tenant is not empty'],
   TENANT_SUSPENDED: [403, 'The tenant is suspended'],
   UNAUTHENTICATED: [401, 'Not authenticated'],
   UNAVAILABLE: [503, 'Temporarily unavailable'],

@@ -221,6 +221,23 @@ test('a tenant goes out of a service and into another', async (t) => {
     problem(await importLines(target, 'moved', lines), 409, 'TENANT_NOT_EMPTY');
   });
 
+  await t.test('not into a tenant whose endpoints would be sent its history', async () => {
+    const there = new Api(target, await newTenant(target, { tenantId: 'told' }));
+    const made = [
+      await there.post('/webhooks/endpoints', { url: 'http://127.0.0.1:9/', source: { feed: {} } }),
+      await there.post('/webhooks/endpoints', { url: 'http://127.0.0.1:9/other', source: { feed: {} } }),
+    ].map((answer) => success(answer, 201).json<{ endpointId: string }>().endpointId);
+    for (const endpointId of made) {
+      const { detail } = problem(await importLines(target, 'told', lines), 409, 'TENANT_NOT_EMPTY');
+      assert.match(detail, new RegExp(`delete .*${endpointId}`));
+      // It is served as before.
+      assert.equal((await there.get('/feed')).status, 200);
+      success(await there.request('DELETE', `/webhooks/endpoints/${endpointId}`), 204);
+    }
+    success(await importLines(target, 'told', lines), 200);
+    success(await there.post('/webhooks/endpoints', { url: 'http://127.0.0.1:9/', source: { feed: {} } }), 201);
+  });
+
   await t.test('of several partitions, in the same order', async () => {
     const there = await newTenant(target, { tenantId: 'parted', partitions: 3 });
     await new Api(target, there).deployReducer(code);

@@ -11,6 +11,7 @@ import { partitionOf } from '../../core/murmur2.js';
 import { costOfBytes } from '../../core/turns.js';
 import type { AggregateHome } from '../../aggregates/aggregates.js';
 import type { AggregateHomes, Tenants } from '../../tenancy/tenant.js';
+import { allEndpoints, hasUrl } from '../../webhooks/endpoint-entities.js';
 import type { Admission } from '../admission.js';
 import { RequestAbortedError } from '../body.js';
 import { ForwardCall } from '../gateway/forward-call.js';
@@ -212,6 +213,19 @@ class Import {
       throw new StatefoldError(
         'TENANT_NOT_EMPTY',
         `The tenant ${this.#tenantId} has events: an import needs a tenant without any. Make a new one for it.`,
+      );
+    this.#mustTellNobody();
+  }
+
+  /** Receivers were told of these events once, where they come from: history is not sent to them as if it were new. */
+  #mustTellNobody(): void {
+    const told = allEndpoints(this.#options.catalog, this.#tenantId).filter(
+      (endpoint) => hasUrl(endpoint) && endpoint.disabledAt === undefined,
+    );
+    if (told.length > 0)
+      throw new StatefoldError(
+        'TENANT_NOT_EMPTY',
+        `The tenant ${this.#tenantId} has webhook endpoints, which would be sent all that is imported: delete ${told.map(({ endpointId }) => endpointId).join(', ')}, and make them when the import is through.`,
       );
   }
 
