@@ -3,7 +3,7 @@ import { CliError, CliExit, FAILED, NOT_ALL_COMPARED, table } from './io.js';
 import type { CommandContext } from './context.js';
 import { Remote } from './project/remote.js';
 import { projectionOf } from './project/names.js';
-import type { Fields } from './server.js';
+import type { Fields, Server } from './server.js';
 
 interface VerifyOptions {
   readonly type?: string;
@@ -34,20 +34,29 @@ export function addVerifyCommand(program: Command, { server, show }: CommandCont
         throw new CliError('Give --type or --projection: aggregates of a type, or keys of a projection.');
       const path =
         projection !== undefined
-          ? `/projections/${encodeURIComponent((await projectionOf(new Remote(server()), projection)).id)}/verify`
-          : `/aggregate-types/${encodeURIComponent(type ?? '')}/verify`;
+          ? `/projections/${encodeURIComponent((await projectionOf(new Remote(server()), projection)).id)}`
+          : `/aggregate-types/${encodeURIComponent(type ?? '')}`;
       const body = {
         ...(ids.length === 0 ? {} : { [type === undefined ? 'keys' : 'aggregateIds']: ids }),
         ...wholeNumber('sample', options.sample),
         ...wholeNumber('seed', options.seed),
       };
-      const answer = (await server().tenant('POST', path, body)) as Fields;
-      show(answer, () => linesOf(answer));
+      const answer = (await server().tenant('POST', `${path}/verify`, body)) as Fields;
       const differs =
         number(answer['different']) + number((answer['readStore'] as Fields | undefined)?.['different']) > 0;
+      const why = differs && projection !== undefined ? await erasedOf(server(), path) : '';
+      show(answer, () => `${linesOf(answer)}${why}`);
       if (differs) throw new CliExit(FAILED);
       if (answer['complete'] !== true || unknownOf(answer).length > 0) throw new CliExit(NOT_ALL_COMPARED);
     });
+}
+
+/** What makes a projection differ that is in order: it is told, so that nobody looks for a fault. @param path of the projection */
+async function erasedOf(server: Server, path: string): Promise<string> {
+  const { erasedSinceBuild } = (await server.tenant('GET', `${path}/status`)) as Fields;
+  return erasedSinceBuild === true
+    ? `Aggregates were erased since the projection was built: what it made of their events stays until it is built again (POST ${path}/rebuild). Verify it then.\n`
+    : '';
 }
 
 const unknownOf = (answer: Fields): readonly string[] => (answer['unknown'] as readonly string[] | undefined) ?? [];

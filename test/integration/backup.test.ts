@@ -9,7 +9,7 @@ import { test, type TestContext } from 'node:test';
 import { chainAfter, LANES, reducerOf, sameChain, type Chain } from '../support/checker-model.js';
 import { spawnStatefold, statefold } from '../support/cli.js';
 import { fill, NO_SMALL_DISK, smallDisk } from '../support/small-disk.js';
-import { AS_ADMIN, startService, temporaryDirectory, until, type Service } from '../support/service.js';
+import { API_KEY, AS_ADMIN, startService, temporaryDirectory, until, type Service } from '../support/service.js';
 
 const AGGREGATES = 8;
 const CLIENTS = 4;
@@ -163,6 +163,13 @@ test('what was erased before the backup makes no projection that had seen it a s
     { faultCount: status['faultCount'], erased: status['erasedSinceBuild'] },
     { faultCount: 0, erased: true },
   );
+  const verified = await statefold(
+    { STATEFOLD_URL: after.url, STATEFOLD_API_KEY: API_KEY },
+    elsewhere,
+    ...['verify', '--projection', projectionId],
+  );
+  assert.equal(verified.code, 1);
+  assert.match(verified.out, /Aggregates were erased since the projection was built/);
   const lines = after.output
     .split('\n')
     .filter((line) => line.includes('another state'))
