@@ -228,8 +228,8 @@ export class ReducerCatchUps {
       } catch (error) {
         if (this.#closed) break;
         drop();
+        if (!run.failed) logger.warn({ err: error, aggregateType }, 'a catch-up stopped; it goes on from where it was');
         run.failed = true;
-        logger.warn({ err: error, aggregateType }, 'a catch-up stopped; it goes on from where it was');
         await pause(RETRY_MS);
       } finally {
         window?.hold.close();

@@ -235,6 +235,7 @@ export class ProjectionBuilds {
   }
 
   async #run(one: Build): Promise<void> {
+    let isFailing = false;
     while (!this.#closed && !one.cancelled && !one.swapping) {
       if (this.#halted(one)) {
         await pause(RETRY_MS);
@@ -246,12 +247,15 @@ export class ProjectionBuilds {
           continue;
         one.step = this.#step(one);
         if (!(await one.step)) return;
+        isFailing = false;
       } catch (error) {
         if (this.#closed) return;
-        this.#options.logger.warn(
-          { err: error, projectionId: one.projectionId },
-          'a build stopped; it goes on from where it was',
-        );
+        if (!isFailing)
+          this.#options.logger.warn(
+            { err: error, projectionId: one.projectionId },
+            'a build stopped; it goes on from where it was',
+          );
+        isFailing = true;
         this.#options.code.runner.forget(revisionUnit(one.projectionId, one.progress.revision));
         await pause(RETRY_MS);
       } finally {

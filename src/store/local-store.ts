@@ -213,8 +213,8 @@ export class StoreSection {
   #timer: NodeJS.Timeout | undefined;
   #scheduled = false;
   #closed = false;
-  /** The last write failed: the next one waits for its time, whatever there is to write. */
-  #failed = false;
+  /** Writes in a row that failed, up to the last one: the next one waits for its time, whatever there is to write. */
+  #failures = 0;
   #checkpoint: (() => void) | undefined;
   #bulk = false;
   #writes = 0;
@@ -281,7 +281,13 @@ export class StoreSection {
     this.#dirty.set(key, value);
     if (this.#timer === undefined)
       this.#timer = setTimeout(() => void this.flush(), this.#bulk ? BULK.flushAfterMs : this.#untilFlush()).unref();
-    if (!this.#isDue || this.#running !== undefined || this.#together !== undefined || this.#scheduled || this.#failed)
+    if (
+      !this.#isDue ||
+      this.#running !== undefined ||
+      this.#together !== undefined ||
+      this.#scheduled ||
+      this.isFailing
+    )
       return;
     // Not on this turn: a record is folded by several entries, and a checkpoint stands between records.
     this.#scheduled = true;
@@ -318,12 +324,12 @@ export class StoreSection {
 
   /** History is folded faster than the disk takes it: as much waits to be written as is being written. */
   get #isAhead(): boolean {
-    return this.#bulk && this.#running !== undefined && !this.#failed && this.#isDue;
+    return this.#bulk && this.#running !== undefined && !this.isFailing && this.#isDue;
   }
 
   /** The last write failed. */
   get isFailing(): boolean {
-    return this.#failed;
+    return this.#failures > 0;
   }
 
   /** For work that can wait: resolves when there is room, with false when `wanted` says no more, or the time is up. */
@@ -332,7 +338,7 @@ export class StoreSection {
     if (!this.#isAhead) this.#hold.countRefusal();
     for (const until = performance.now() + milliseconds; this.isFull;) {
       if (!wanted() || performance.now() > until) return false;
-      if (this.#running === undefined && !this.#failed) void this.flush();
+      if (this.#running === undefined && !this.isFailing) void this.flush();
       await within(new Promise<void>((resolve) => this.#awaiting.push(resolve)), ROOM_POLL_MS);
     }
     return wanted();
@@ -424,9 +430,9 @@ export class StoreSection {
   async room(): Promise<void> {
     while (this.#dirty.size >= this.#flushEntries || this.#dirtyBytes >= FLUSH_BYTES) {
       const writing = this.#running ?? this.flush();
-      if (this.#dirty.size === 0 && !this.#failed) return;
+      if (this.#dirty.size === 0 && !this.isFailing) return;
       await writing;
-      if (this.#failed) throw new Error('the local store could not be written');
+      if (this.isFailing) throw new Error('the local store could not be written');
     }
   }
 
@@ -442,7 +448,7 @@ export class StoreSection {
     } finally {
       this.#together = undefined;
       done();
-      if (this.#isDue && !this.#failed) void this.flush();
+      if (this.#isDue && !this.isFailing) void this.flush();
     }
   }
 
@@ -454,7 +460,7 @@ export class StoreSection {
     if (this.#dirty.size === 0) return;
     this.#running = this.#write().finally(() => (this.#running = undefined));
     await this.#running;
-    if (this.#isDue && !this.#failed) void this.flush();
+    if (this.#isDue && !this.isFailing) void this.flush();
   }
 
   /** Writes what there is; later changes are dropped, so that a straggler can't write over the next one to open the section. */
@@ -543,14 +549,16 @@ export class StoreSection {
       );
       this.#flushing = undefined;
       this.#flushingBytes = 0;
-      this.#failed = false;
+      if (this.#failures > 0)
+        this.#logger.info({ section: this.#prefix, failures: this.#failures }, 'the local store takes writes again');
+      this.#failures = 0;
       this.#remember(entries, bytes);
       this.#wake();
     } catch (error) {
       // A full disk: the log has it all, so nothing is lost; what was to be written stays in memory for the next try.
       this.#flushing = undefined;
       this.#flushingBytes = 0;
-      this.#failed = true;
+      const isFirst = this.#failures++ === 0;
       let kept = 0;
       for (const [key, value] of entries) {
         if (this.#dirty.has(key)) continue;
@@ -561,10 +569,12 @@ export class StoreSection {
       this.#hold.sub(bytes);
       this.#hold.add(kept);
       if (!this.#closed) this.#timer ??= setTimeout(() => void this.flush(), 1000).unref();
-      this.#logger.error(
-        { err: await lmdbFailure(error), section: this.#prefix },
-        'the local store could not be written; it will be tried again',
-      );
+      // On a full disk it is tried each second, and the log may be on the same one.
+      if (isFirst)
+        this.#logger.error(
+          { err: await lmdbFailure(error), section: this.#prefix },
+          'the local store could not be written; it will be tried again',
+        );
     }
   }
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import { MemoryBudget } from '../../src/core/budget.js';
-import { silentLogger } from '../../src/core/logger.js';
+import { silentLogger, type Logger } from '../../src/core/logger.js';
 import { nextTurn } from '../../src/core/slices.js';
 import { LocalStore, type LocalStoreOptions, type StoreSection } from '../../src/store/local-store.js';
 import { until } from '../support/service.js';
@@ -175,6 +175,27 @@ describe('a section of the local store', () => {
     await section.close();
     assert.deepEqual([budget.held(), section.isFull], [0, false]);
     assert.equal(range(store.section('tenant'), 'k', 'l').length, count);
+  });
+
+  it('tells of writes that fail once, and that it is written again', async (t) => {
+    const told: (readonly [level: string, failures: unknown])[] = [];
+    const logger: Logger = {
+      ...silentLogger,
+      error: () => void told.push(['error', undefined]),
+      info: (fields) => void told.push(['info', (fields as { failures?: number }).failures]),
+    };
+    const section = storeOf(t).open({ logger }).section('tenant');
+    // No encoding has it.
+    section.set('k', 2n ** 70n);
+    for (let i = 0; i < 3; i++) await section.flush();
+    assert.ok(section.isFailing);
+    section.set('k', 1);
+    await section.flush();
+    assert.ok(!section.isFailing);
+    assert.deepEqual(told, [
+      ['error', undefined],
+      ['info', 3],
+    ]);
   });
 
   it('remembers what it wrote beside the budget, and forgets it for those who wrote after it', async (t) => {
