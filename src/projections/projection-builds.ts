@@ -247,7 +247,8 @@ export class ProjectionBuilds {
           continue;
         one.step = this.#step(one);
         if (!(await one.step)) return;
-        isFailing = false;
+        // Between two writes of the store that fail a step may well go through.
+        isFailing &&= this.#options.tables.section.isFailing;
       } catch (error) {
         if (this.#closed) return;
         if (!isFailing)
