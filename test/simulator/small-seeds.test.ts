@@ -12,7 +12,7 @@ const { ChangesWriter } = await import('../../src/projections/changes-writer.js'
 
 /** `SIM_SEED=n` replays one seed with its trace; `SIM_SEEDS=n` runs so many. */
 const only = process.env['SIM_SEED'];
-const SEEDS = Number(process.env['SIM_SEEDS'] ?? 400);
+const SEEDS = Number(process.env['SIM_SEEDS'] ?? 100);
 const BUDGET_MS = 20_000;
 const ERASING_BUDGET_MS = 10_000;
 
