@@ -11,6 +11,8 @@ export class ProcessorTime {
   of(job: string): number | undefined;
   /** Seconds of all jobs, of what was started for none, and of this process. */
   get all(): number;
+  /** Process ids of what runs of the job, also of what its own process has left behind. */
+  running(job: string): number[];
   /** Of each program, the processes of the job, or of all jobs, that have ended: how many were seen, and their seconds. The dearest first. */
   programs(job?: string): { readonly program: string | undefined; readonly starts: number; readonly seconds: number }[];
 }

@@ -72,6 +72,12 @@ export class ProcessorTime {
     return ticks / TICKS_PER_SECOND;
   }
 
+  /** Process ids of what runs of the job, also of what its own process has left behind. */
+  running(job) {
+    this.look();
+    return [...this.#alive.values()].filter((seen) => jobOf(seen) === job).map(({ pid }) => pid);
+  }
+
   /**
    * Of each program whose processes have ended, those of the job or of all: how many were seen, and their seconds with those of what
    * they ran between two looks. The dearest first.

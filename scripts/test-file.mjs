@@ -1,13 +1,14 @@
 // One test file in a run of its own: its tests are known as its own, wherever the code that declares them is. A thread of
 // scripts/test.mjs runs this: the file's process gets the environment of the thread. Tells { passed, failed, skipped, problems,
-// left, shown }: the counts, what failed and why, a line each of what was skipped, and what the reporter says.
+// left, shown, overran }: the counts, what failed and why, a line each of what was skipped, what the reporter says, and whether the file's
+// process was ended at its time-out, when none of its hooks ran.
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { parentPort, workerData } from 'node:worker_threads';
 
 /** `of` is what the file is called; `timeout` in ms. */
 const { file, of, timeout } = workerData;
-const sum = { passed: 0, failed: 0, skipped: 0, problems: [], left: [], shown: '' };
+const sum = { passed: 0, failed: 0, skipped: 0, problems: [], left: [], shown: '', overran: false };
 const stream = run({ files: [file], concurrency: 1, timeout });
 let ran = false;
 const WHY_LINES = 24;
@@ -38,6 +39,7 @@ stream.on('test:fail', (event) => {
   ran = true;
   // What fails with a test in it is that test, which is counted.
   if (event.details.error?.failureType === 'subtestsFailed') return;
+  if (isFile(event)) sum.overran = event.details.error?.failureType === 'testTimeoutFailure';
   sum.failed++;
   sum.problems.push(problem(isFile(event) ? of : `${of}: ${event.name}`, event));
 });

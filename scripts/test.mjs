@@ -97,6 +97,14 @@ function tookOf(of, started) {
   return `${seconds.toFixed(1)} s${processor === undefined ? '' : `, ${processor.toFixed(1)} s of processors`}`;
 }
 
+function end(pid) {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended meanwhile.
+  }
+}
+
 function testFile(file, on = '', env = {}) {
   const name = within(file);
   const of = `${name}${on}`;
@@ -107,10 +115,12 @@ function testFile(file, on = '', env = {}) {
       env: { ...process.env, ...env, [JOB]: of },
       execArgv: TRACKING,
     });
-    const { shown, ...sum } = await new Promise((resolve, reject) => {
+    const { shown, overran, ...sum } = await new Promise((resolve, reject) => {
       worker.once('message', resolve).once('error', reject);
       worker.once('exit', (code) => reject(new Error(`the run of ${of} ended with ${code}`)));
     }).catch((error) => ({ ...nothing(), failed: 1, problems: [`${of}: ${error.message}`], shown: '' }));
+    // Its services would take the processors from all files after it.
+    if (overran) for (const pid of processorTime.running(of)) end(pid);
     process.stdout.write(`\n${of} (${tookOf(of, started)})\n${shown}`);
     return sum;
   };

@@ -53,6 +53,7 @@ test('processor time of a job', { skip }, async (t) => {
   await once(both, 'exit');
   time.look();
   assert.ok((time.of('both') ?? 0) >= lived, 'what has ended is not forgotten');
+  assert.deepEqual(time.running('both'), [other], 'what it left behind is its own');
 
   const [ran] = time.programs('both');
   assert.deepEqual([ran?.program, ran?.starts], [process.execPath.split('/').at(-1), 1], 'one has ended, one has not');
