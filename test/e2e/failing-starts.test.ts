@@ -95,7 +95,7 @@ test('a start on a port that is taken makes no key, and the next one shows it', 
   );
   assert.deepEqual(readdirSync(dataDirectory), ['format.json']);
   await once(server.close(), 'close');
-  const service = await startService(t, { readStore: true, dataDirectory, env: { ...WITHOUT_KEYS, PORT: port } });
+  const service = await startService(t, { dataDirectory, env: { ...WITHOUT_KEYS, PORT: port } });
   assert.equal((await new Api(service, keyOf(service)).read<{ tenantId: string }>('/auth/whoami')).tenantId, 'default');
 });
 
@@ -106,12 +106,12 @@ test('a key that was made and not shown is shown by the next start, and then nev
   first.stdout?.destroy();
   assert.deepEqual(await once(first, 'exit'), [1, null]);
   const key = readFileSync(join(dataDirectory, 'first-key'), 'utf8').trim();
-  const second = await startService(t, { readStore: true, dataDirectory, env: WITHOUT_KEYS });
+  const second = await startService(t, { dataDirectory, env: WITHOUT_KEYS });
   assert.equal(keyOf(second), key);
   assert.equal((await new Api(second, key).read<{ tenantId: string }>('/auth/whoami')).tenantId, 'default');
   await until(() => !existsSync(join(dataDirectory, 'first-key')));
   await second.stop();
-  const third = await startService(t, { readStore: true, dataDirectory, env: WITHOUT_KEYS });
+  const third = await startService(t, { dataDirectory, env: WITHOUT_KEYS });
   assert.doesNotMatch(third.output, /sf_/);
   assert.equal((await new Api(third, key).get('/auth/whoami')).status, 200);
 });
@@ -300,7 +300,7 @@ test('while it starts every request is answered 503, and /health that it lives',
 test('a start says how a lost key is replaced, and what it says works as pasted', { skip }, async (t) => {
   // A folder whose name a shell would split.
   const dataDirectory = join(temporaryDirectory(t), "the data of O'Brien");
-  const first = await startService(t, { readStore: true, dataDirectory, env: WITHOUT_KEYS });
+  const first = await startService(t, { dataDirectory, env: WITHOUT_KEYS });
   const shell = async (script: string): Promise<{ code: number | null; out: string; err: string }> =>
     ending(
       spawn('sh', ['-eu', '-c', script], {
@@ -329,7 +329,7 @@ test('a start says how a lost key is replaced, and what it says works as pasted'
   await first.stop();
 
   // A second start, in a terminal without the key, on another port.
-  const second = await startService(t, { readStore: true, dataDirectory, env: WITHOUT_KEYS });
+  const second = await startService(t, { dataDirectory, env: WITHOUT_KEYS });
   const [, replace = ''] = /^ {2}(.*keys create default)$/m.exec(second.output) ?? [];
   assert.match(replace, /^STATEFOLD_URL=http:\/\/127\.0\.0\.1:\d+ STATEFOLD_DATA_DIR='.*' npx statefold /);
   const made = await shell(replace);
@@ -342,7 +342,6 @@ test('a start says how a lost key is replaced, and what it says works as pasted'
 
   // A third, in the terminal where the first key was exported: nothing is made, and the hint uses the variable.
   const third = await startService(t, {
-    readStore: true,
     dataDirectory,
     env: { ...WITHOUT_KEYS, STATEFOLD_API_KEY: exported },
   });
@@ -359,7 +358,6 @@ test('a start says how a lost key is replaced, and what it says works as pasted'
 
 test('a misspelt setting is told in the log, with the nearest name', { skip }, async (t) => {
   const service = await startService(t, {
-    readStore: true,
     env: { WEBHOOK_ALLOW_PRIVAT: 'true', STATEFOLD_API_KY: 'a-secret-that-is-not-shown' },
   });
   const warned = service.output

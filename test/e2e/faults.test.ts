@@ -377,7 +377,6 @@ test('events on which tenant code throws', async (t) => {
       // Nothing but the log is left.
       rmSync(join(dataDirectory, 'store'), { recursive: true });
       service = await startService(t, {
-        readStore: true,
         dataDirectory,
         env: {
           ...env,

@@ -141,7 +141,7 @@ test('golden bytes', async (t) => {
 
   await t.test('after a kill, from the log', async () => {
     await service.kill();
-    service = await startService(t, { readStore: true, dataDirectory });
+    service = await startService(t, { dataDirectory });
     api = new Api(service);
     await listed();
     assert.equal(

@@ -198,7 +198,6 @@ test('starting and ending', { skip: process.platform === 'linux' ? false : 'read
     success(await new Api(first, null).get('/admin/tenants', { headers: { 'x-admin-key': adminKey } }), 200);
     await first.stop();
     const second = await startService(t, {
-      readStore: true,
       dataDirectory: directory,
       env: { STATEFOLD_API_KEY: '', STATEFOLD_ADMIN_KEY: '' },
     });
@@ -206,7 +205,7 @@ test('starting and ending', { skip: process.platform === 'linux' ? false : 'read
     success(await new Api(second, key).get('/auth/whoami'), 200);
     await second.stop();
     // A key that is chosen later works beside it.
-    const third = await startService(t, { readStore: true, dataDirectory: directory });
+    const third = await startService(t, { dataDirectory: directory });
     for (const one of [key, API_KEY]) success(await new Api(third, one).get('/auth/whoami'), 200);
     for (const file of readdirSync(directory, { recursive: true, encoding: 'utf8' })
       .map((name) => join(directory, name))

@@ -150,7 +150,7 @@ test('bodies of appends are strict', async (t) => {
 
   await t.test('after a restart, and for code that folds the history', async () => {
     await service.kill();
-    service = await startService(t, { readStore: true, dataDirectory });
+    service = await startService(t, { dataDirectory });
     api = new Api(service);
     await readBack();
     const again = CONTEXTS.replace('?? []', '?? ["again"]');

@@ -358,7 +358,7 @@ test('tenants', async (t) => {
 
   await t.test('all of it outlives a kill', async () => {
     await service.kill();
-    service = await startService(t, { readStore: true, dataDirectory });
+    service = await startService(t, { dataDirectory });
     assert.equal((await as(ada.apiKey).read<{ tenantId: string }>('/auth/whoami')).tenantId, ada.tenantId);
     const { tenants } = (await admin('GET', '/admin/tenants')).json<{ tenants: { tenantId: string }[] }>();
     assert.deepEqual(tenants.map(({ tenantId }) => tenantId).sort(), [ada.tenantId, 'bob', 'carl', 'default'].sort());

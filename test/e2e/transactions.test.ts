@@ -318,7 +318,7 @@ test('transactions over several aggregates', async (t) => {
     };
     const before = await listed();
     await service.kill();
-    service = await startService(t, { readStore: true, dataDirectory });
+    service = await startService(t, { dataDirectory });
     api = new Api(service);
     same(await listed(), before);
     const { state: _state, ...sent } = first?.json<Transacted>().appends[0] ?? ({} as Transacted['appends'][0]);
@@ -335,7 +335,7 @@ test('transactions over several aggregates', async (t) => {
     assert.ok(verified.status === 200, verified.text);
     await service.kill();
     rmSync(`${dataDirectory}/store`, { recursive: true });
-    service = await startService(t, { readStore: true, dataDirectory });
+    service = await startService(t, { dataDirectory });
     api = new Api(service);
     await until(
       async () =>

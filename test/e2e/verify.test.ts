@@ -252,7 +252,7 @@ test('verify compares what is stored with what the log gives', async (t) => {
 });
 
 test('a tenant of several partitions is verified, tried out and looked back at as any other', async (t) => {
-  const service = await startService(t, { readStore: true });
+  const service = await startService(t);
   const { apiKey } = success(
     await service.post('/admin/tenants', { tenantId: 'wide', partitions: 3 }, AS_ADMIN),
     201,
@@ -288,7 +288,6 @@ test('a tenant of several partitions is verified, tried out and looked back at a
 
 test('a projection that was revived is verified with what was skipped before', async (t) => {
   const service = await startService(t, {
-    readStore: true,
     env: { ARTEFACT_STRIKES: '1', RUNNER_EVENT_DEADLINE_MS: '30000', RUNNER_BATCH_DEADLINE_MS: '60000' },
   });
   const api = new Api(service);
