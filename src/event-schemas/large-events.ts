@@ -38,7 +38,7 @@ interface Asked {
 
 /** One thread for all tenants, which begins with the first large event. Of the tenants that wait the one that was served the longest ago is next. */
 export class CheckThread implements LargeChecks {
-  readonly #turns = new TenantTurns(1, 'a check of a large event');
+  readonly #turns = new TenantTurns(1, 'a check of a large event', OfOneEventError);
   #asked: Asked | undefined;
   #isLate = false;
   #worker: Worker | undefined;
@@ -50,14 +50,8 @@ export class CheckThread implements LargeChecks {
     this.#heap = heap;
   }
 
-  async check(tenantId: string, schema: string, data: Buffer, at: string): Promise<DataCheck> {
-    try {
-      return await this.#turns.take(tenantId, TURN_MS, () => this.#check(schema, data, at));
-    } catch (error) {
-      if (!(error instanceof StatefoldError) || error.code !== 'RATE_LIMITED') throw error;
-      const { message, retryAfterSeconds = RETRY_AFTER_SECONDS } = error;
-      throw new OfOneEventError('RATE_LIMITED', message, { retryAfterSeconds, cause: error });
-    }
+  check(tenantId: string, schema: string, data: Buffer, at: string): Promise<DataCheck> {
+    return this.#turns.take(tenantId, TURN_MS, () => this.#check(schema, data, at));
   }
 
   async close(): Promise<void> {

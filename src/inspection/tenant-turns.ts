@@ -16,22 +16,24 @@ const RETRY_AFTER_SECONDS = 2;
 export class TenantTurns {
   readonly #atOnce: number;
   readonly #what: string;
+  readonly #Refusal: typeof StatefoldError;
   readonly #busy = new Set<string>();
   #running = 0;
   #waiting: Waiting[] = [];
   readonly #served = new Map<string, number>();
   #turn = 0;
 
-  /** @param what the work, as the subject of a sentence: `a dry run` */
-  constructor(atOnce: number, what: string) {
+  /** @param what the work, as the subject of a sentence: `a dry run` @param Refusal what a refusal is thrown as */
+  constructor(atOnce: number, what: string, Refusal: typeof StatefoldError = StatefoldError) {
     this.#atOnce = atOnce;
     this.#what = what;
+    this.#Refusal = Refusal;
   }
 
   /** Of each tenant one at a time. @throws StatefoldError RATE_LIMITED: it has one under way; what `work` throws */
   async once<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
     if (this.#busy.has(tenantId))
-      throw limited(`${this.#what} of this tenant is under way; send the request again when it has ended`);
+      throw this.#limited(`${this.#what} of this tenant is under way; send the request again when it has ended`);
     this.#busy.add(tenantId);
     try {
       return await work();
@@ -56,7 +58,7 @@ export class TenantTurns {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiting = this.#waiting.filter((one) => one !== waiting);
-        reject(limited(`the service is at other tenants' work of this kind; send the request again`));
+        reject(this.#limited(`the service is at other tenants' work of this kind; send the request again`));
       }, ms);
       const waiting: Waiting = {
         tenantId,
@@ -88,7 +90,8 @@ export class TenantTurns {
   #at({ tenantId }: Waiting): number {
     return this.#served.get(tenantId) ?? 0;
   }
-}
 
-const limited = (message: string): StatefoldError =>
-  new StatefoldError('RATE_LIMITED', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+  #limited(message: string): StatefoldError {
+    return new this.#Refusal('RATE_LIMITED', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+  }
+}
