@@ -10,12 +10,6 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
 {
     private const string Suffix = "Reducer";
 
-    // Every type by its full name, keywords (int, string) too.
-    private static readonly SymbolDisplayFormat NameFormat = new(
-        SymbolDisplayGlobalNamespaceStyle.Omitted,
-        SymbolDisplayTypeQualificationStyle.NameAndContainingTypesAndNamespaces,
-        SymbolDisplayGenericsOptions.IncludeTypeParameters);
-
     private readonly List<DiscoveredClass> classes = [];
     private readonly List<(string ClassName, ITypeSymbol State)> states = [];
     private readonly List<Finding> findings = [];
@@ -67,10 +61,10 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
     {
         foreach (var shared in reducers.GroupBy(one => one.AggregateType, StringComparer.Ordinal).Where(group => group.Count() > 1))
         {
-            var names = shared.Select(one => one.Type.ToDisplayString(NameFormat)).Order(StringComparer.Ordinal).ToList();
+            var names = shared.Select(one => one.Type.ToDisplayString(TypeNames.Full)).Order(StringComparer.Ordinal).ToList();
             foreach (var (_, type) in shared)
             {
-                var name = type.ToDisplayString(NameFormat);
+                var name = type.ToDisplayString(TypeNames.Full);
                 var others = string.Join(", ", names.Where(other => other != name));
                 Refuse("SF0010", type, $"{name} folds aggregates of the type '{shared.Key}', and so does {others}: an upload has one reducer for a type. Give one of them another type with [AggregateType(\"…\")], or upload it apart.");
             }
@@ -106,7 +100,7 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
 
         if (WhyNotUsable(type, implemented.Count) is { } reason)
         {
-            Refuse("SF0002", type, $"{type.ToDisplayString(NameFormat)} can't be used: {reason}.");
+            Refuse("SF0002", type, $"{type.ToDisplayString(TypeNames.Full)} can't be used: {reason}.");
             return;
         }
 
@@ -122,8 +116,8 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
             reducers.Add((aggregateType, type));
         }
 
-        states.Add((type.ToDisplayString(NameFormat), implemented[0].TypeArguments[0]));
-        classes.Add(new DiscoveredClass(type.ToDisplayString(NameFormat), implemented[0].TypeArguments[0].ToDisplayString(NameFormat), aggregateType));
+        states.Add((type.ToDisplayString(TypeNames.Full), implemented[0].TypeArguments[0]));
+        classes.Add(new DiscoveredClass(type.ToDisplayString(TypeNames.Full), implemented[0].TypeArguments[0].ToDisplayString(TypeNames.Full), aggregateType));
     }
 
     private static string? WhyNotUsable(INamedTypeSymbol type, int implementations)
@@ -153,7 +147,7 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
 
     private static string AggregateTypeOf(INamedTypeSymbol type)
     {
-        var attribute = type.GetAttributes().FirstOrDefault(a => a.AttributeClass?.ToDisplayString(NameFormat) == "Statefold.AggregateTypeAttribute");
+        var attribute = type.GetAttributes().FirstOrDefault(a => a.AttributeClass?.ToDisplayString(TypeNames.Full) == "Statefold.AggregateTypeAttribute");
         if (attribute is { ConstructorArguments: [{ Value: string named }] })
         {
             return named;

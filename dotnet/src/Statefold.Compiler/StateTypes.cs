@@ -18,11 +18,6 @@ internal sealed class StateTypes
     private const int MaxBytes = 512 * 1024;
     private const string Serialization = "System.Text.Json.Serialization.";
 
-    private static readonly SymbolDisplayFormat NameFormat = new(
-        SymbolDisplayGlobalNamespaceStyle.Omitted,
-        SymbolDisplayTypeQualificationStyle.NameAndContainingTypesAndNamespaces,
-        SymbolDisplayGenericsOptions.IncludeTypeParameters);
-
     private static readonly JsonSerializerOptions Relaxed = new() { Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping };
 
     private readonly JsonObject definitions = [];
@@ -162,7 +157,7 @@ internal sealed class StateTypes
             return new JsonObject { ["type"] = "string", ["contentEncoding"] = "base64", ["x-dotnet"] = "byte[]" };
         }
 
-        return type.ToDisplayString(NameFormat) switch
+        return type.ToDisplayString(TypeNames.Full) switch
         {
             "System.DateTimeOffset" => OfType("string", "DateTimeOffset", "date-time"),
             "System.DateOnly" => OfType("string", "DateOnly", "date"),
@@ -194,7 +189,7 @@ internal sealed class StateTypes
     {
         for (; type is not null; type = type.BaseType)
         {
-            if (type.ToDisplayString(NameFormat) == name)
+            if (type.ToDisplayString(TypeNames.Full) == name)
             {
                 return true;
             }
@@ -206,7 +201,7 @@ internal sealed class StateTypes
     private JsonObject Enumeration(INamedTypeSymbol type, INamedTypeSymbol? converter)
     {
         var values = type.GetMembers().OfType<IFieldSymbol>().Where(field => field.HasConstantValue).ToList();
-        var isFlags = type.GetAttributes().Any(one => one.AttributeClass?.ToDisplayString(NameFormat) == "System.FlagsAttribute");
+        var isFlags = type.GetAttributes().Any(one => one.AttributeClass?.ToDisplayString(TypeNames.Full) == "System.FlagsAttribute");
         if (converter is null)
         {
             var numbers = new SortedSet<decimal>(values.Select(field => Convert.ToDecimal(field.ConstantValue, null)));
@@ -215,14 +210,14 @@ internal sealed class StateTypes
             members += numbers.Count;
             if (isFlags || members > MaxMembers)
             {
-                return OfType("integer", type.ToDisplayString(NameFormat));
+                return OfType("integer", type.ToDisplayString(TypeNames.Full));
             }
 
-            return new JsonObject { ["enum"] = new JsonArray([.. numbers.Select(number => JsonNode.Parse(number.ToString(System.Globalization.CultureInfo.InvariantCulture)))]), ["x-dotnet"] = type.ToDisplayString(NameFormat), ["x-names"] = new JsonArray([.. values.Select(field => (JsonNode)field.Name)]) };
+            return new JsonObject { ["enum"] = new JsonArray([.. numbers.Select(number => JsonNode.Parse(number.ToString(System.Globalization.CultureInfo.InvariantCulture)))]), ["x-dotnet"] = type.ToDisplayString(TypeNames.Full), ["x-names"] = new JsonArray([.. values.Select(field => (JsonNode)field.Name)]) };
         }
 
         // A naming policy, or a class of the tenant's own, may write other names.
-        if (converter.ToDisplayString(NameFormat) is var name && name != Serialization + "JsonStringEnumConverter" && !name.StartsWith(Serialization + "JsonStringEnumConverter<", StringComparison.Ordinal))
+        if (converter.ToDisplayString(TypeNames.Full) is var name && name != Serialization + "JsonStringEnumConverter" && !name.StartsWith(Serialization + "JsonStringEnumConverter<", StringComparison.Ordinal))
         {
             return Anything("it has a converter of its own");
         }
@@ -230,8 +225,8 @@ internal sealed class StateTypes
         members += values.Count;
         var texts = values.Select(field => Attribute(field, "JsonStringEnumMemberNameAttribute") is { ConstructorArguments: [{ Value: string text }] } ? text : field.Name).Distinct(StringComparer.Ordinal);
         return isFlags || members > MaxMembers || values.Count == 0
-            ? OfType("string", type.ToDisplayString(NameFormat))
-            : new JsonObject { ["enum"] = new JsonArray([.. texts.Select(text => (JsonNode)text)]), ["x-dotnet"] = type.ToDisplayString(NameFormat) };
+            ? OfType("string", type.ToDisplayString(TypeNames.Full))
+            : new JsonObject { ["enum"] = new JsonArray([.. texts.Select(text => (JsonNode)text)]), ["x-dotnet"] = type.ToDisplayString(TypeNames.Full) };
     }
 
     /// <summary>Dictionaries are objects, everything else that can be enumerated is an array.</summary>
@@ -240,7 +235,7 @@ internal sealed class StateTypes
         INamedTypeSymbol? list = null;
         foreach (var one in type.AllInterfaces.Prepend(type))
         {
-            switch (one.OriginalDefinition.ToDisplayString(NameFormat))
+            switch (one.OriginalDefinition.ToDisplayString(TypeNames.Full))
             {
                 case "System.Collections.Generic.IDictionary<TKey, TValue>" or "System.Collections.Generic.IReadOnlyDictionary<TKey, TValue>":
                     return new JsonObject { ["type"] = "object", ["additionalProperties"] = Schema(one.TypeArguments[1], depth + 1) };
@@ -259,13 +254,13 @@ internal sealed class StateTypes
             return type.AllInterfaces.Prepend(type).Any(one => one.SpecialType == SpecialType.System_Collections_IEnumerable) ? new JsonObject { ["type"] = "array" } : null;
         }
 
-        var unique = type.AllInterfaces.Prepend(type).Any(one => one.OriginalDefinition.ToDisplayString(NameFormat) is "System.Collections.Generic.ISet<T>" or "System.Collections.Generic.IReadOnlySet<T>");
+        var unique = type.AllInterfaces.Prepend(type).Any(one => one.OriginalDefinition.ToDisplayString(TypeNames.Full) is "System.Collections.Generic.ISet<T>" or "System.Collections.Generic.IReadOnlySet<T>");
         return ListOf(list.TypeArguments[0], depth, unique);
     }
 
     private JsonObject Reference(INamedTypeSymbol type)
     {
-        var name = type.ToDisplayString(NameFormat);
+        var name = type.ToDisplayString(TypeNames.Full);
         if (names.Add(name))
         {
             if (names.Count > MaxTypes)
@@ -283,7 +278,7 @@ internal sealed class StateTypes
     /// <summary>Of a class, record, struct or interface, with what it may be by <c>[JsonDerivedType]</c>.</summary>
     private JsonObject Definition(INamedTypeSymbol type)
     {
-        var derived = type.GetAttributes().Where(one => one.AttributeClass?.ToDisplayString(NameFormat) == Serialization + "JsonDerivedTypeAttribute").ToList();
+        var derived = type.GetAttributes().Where(one => one.AttributeClass?.ToDisplayString(TypeNames.Full) == Serialization + "JsonDerivedTypeAttribute").ToList();
         if (derived.Count == 0)
         {
             return Members(type, null);
@@ -355,7 +350,7 @@ internal sealed class StateTypes
             all["additionalProperties"] = false;
         }
 
-        all["x-dotnet"] = type.ToDisplayString(NameFormat);
+        all["x-dotnet"] = type.ToDisplayString(TypeNames.Full);
         return all;
     }
 
