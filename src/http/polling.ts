@@ -4,10 +4,11 @@ import { PAGE_BYTES } from '../core/reads.js';
 import { nextTurn } from '../core/slices.js';
 import type { FeedHub } from '../feed/hub.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
-import { poll } from '../feed/poll.js';
+import { poll, type Polled } from '../feed/poll.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
-import type { FollowQuery } from './followed.js';
-import { memoryOf } from './request-memory.js';
+import { untilClientLeaves } from './client-leaves.js';
+import type { FollowQuery, Followed } from './followed.js';
+import { memoryOf, type RequestMemory } from './request-memory.js';
 import type { Call } from './route.js';
 
 export interface PollingOptions {
@@ -35,11 +36,62 @@ export interface PollQuery<T> extends FollowQuery<T> {
   readonly limit: number;
 }
 
+type PollCall = Pick<Call, 'request' | 'response' | 'tenantId' | 'scope' | 'answer'>;
+
+/** How a page is filled. */
+interface Filling<T> {
+  readonly followed: Followed<T>;
+  readonly from: number;
+  readonly waitSeconds: number;
+  readonly ended: AbortController;
+}
+
+/** The page of a poll, as it is filled. */
+class Page<T> {
+  readonly #records: Buffer[] = [];
+  #bytes = 0;
+  #paid = 0;
+
+  constructor(
+    private readonly followed: Followed<T>,
+    private readonly limit: number,
+    private readonly memory: RequestMemory | undefined,
+  ) {}
+
+  get isEmpty(): boolean {
+    return this.#records.length === 0;
+  }
+
+  /** False: it is full with the item. */
+  take(item: T): boolean {
+    const { record } = this.followed.encode(item);
+    this.#bytes += record.length;
+    return this.#records.push(record) < this.limit && this.#bytes < PAGE_BYTES;
+  }
+
+  /** Resolves when more may be read: pages of a tenant take turns part by part, however many it asks for at once. */
+  async nextPart(): Promise<void> {
+    const cost = PART_COST + (this.#bytes - this.#paid) / ENCODED_BYTES;
+    this.#paid = this.#bytes;
+    await (this.memory?.turnOf(cost) ?? nextTurn());
+  }
+
+  /** Resolves when it may be written. */
+  async filled(): Promise<void> {
+    if (this.#bytes >= LEAST_WRITTEN) await this.memory?.turnOf(this.#bytes / WRITTEN_BYTES);
+  }
+
+  json(polled: Polled): Buffer {
+    const { words, told } = this.followed;
+    return pageJson(words.items, this.#records, told?.(polled));
+  }
+}
+
 /** Answers what there is after a cursor, or waits for the first of it. */
 export class Polling {
   readonly #options: PollingOptions;
   readonly #timers: Timers;
-  readonly #polls = new Set<() => void>();
+  readonly #polls = new Set<AbortController>();
 
   constructor(options: PollingOptions) {
     this.#options = options;
@@ -47,74 +99,65 @@ export class Polling {
   }
 
   /** @throws StatefoldError UNAUTHENTICATED, TENANT_SUSPENDED, FORBIDDEN where that came about while it waited */
-  async answer<T>(
-    call: Pick<Call, 'request' | 'response' | 'tenantId' | 'scope' | 'answer'>,
-    { followed, after, limit }: PollQuery<T>,
-    waitSeconds: number,
-  ): Promise<void> {
-    const { hub, notified, quota, authenticator } = this.#options;
+  async answer<T>(call: PollCall, query: PollQuery<T>, waitSeconds: number): Promise<void> {
+    const { notified, authenticator } = this.#options;
     const { request, response, tenantId } = call;
-    const { source, wanted } = followed;
+    const { followed, after, limit } = query;
+    const { source } = followed;
     followed.guard(tenantId);
     const feed = source.of(await notified.open(tenantId));
     // What was answered elsewhere is in this answer too.
     await feed.caughtUp();
     const memory = memoryOf(request);
     await memory?.pageOf(response);
-    const records: Buffer[] = [];
-    let bytes = 0;
-    let paid = 0;
-    /** Pages of a tenant take turns part by part, however many it asks for at once. */
-    const nextPage = async (): Promise<void> => {
-      const cost = PART_COST + (bytes - paid) / ENCODED_BYTES;
-      paid = bytes;
-      await (memory?.turnOf(cost) ?? nextTurn());
-    };
-    const ended = new AbortController();
-    const stop = (): void => ended.abort();
-    this.#polls.add(stop);
-    response.on('close', stop);
+    const page = new Page(followed, limit, memory);
+    await untilClientLeaves(response, async (ended) => {
+      const from = after === undefined ? await feed.start() : after + 1;
+      const polled = await this.#fill(call, page, { followed, from, waitSeconds, ended });
+      await page.filled();
+      // While it waited the tenant may have come to be served anew: the former feed knows nothing of what was told since.
+      const served = notified.active(tenantId);
+      const latest = await (served === undefined ? feed : source.of(served)).latest();
+      // A standby that has just begun may know less than what was read before.
+      const newest = page.isEmpty ? latest : Math.max(latest, polled.reached);
+      if (response.destroyed) return;
+      authenticator.authenticate(request, call.scope);
+      response.setHeader('Cache-Control', 'no-store');
+      response.setHeader(followed.newest, String(newest));
+      call.answer(200, page.json(polled));
+    });
+  }
+
+  async #fill<T>(
+    { request, tenantId }: PollCall,
+    page: Page<T>,
+    { followed, from, waitSeconds, ended }: Filling<T>,
+  ): Promise<Polled> {
+    const { hub, quota } = this.#options;
+    const { source, wanted } = followed;
+    this.#polls.add(ended);
     try {
-      const polled = await poll(hub, {
-        tenantId,
-        source,
-        from: after === undefined ? await feed.start() : after + 1,
-        wanted,
-        nextPage,
-        take: (item) => {
-          const { record } = followed.encode(item);
-          bytes += record.length;
-          return records.push(record) < limit && bytes < PAGE_BYTES;
-        },
+      return await poll(hub, {
+        ...{ tenantId, source, from, wanted },
+        nextPage: () => page.nextPart(),
+        take: (item) => page.take(item),
         scanMs: wanted === undefined ? undefined : SCAN_MS,
         waitMs: request.method === 'GET' ? waitSeconds * 1000 : 0,
         waiting: () => {
-          memory?.noPage();
+          memoryOf(request)?.noPage();
           return quota.take(tenantId);
         },
         timers: this.#timers,
         signal: ended.signal,
       });
-      if (bytes >= LEAST_WRITTEN) await memory?.turnOf(bytes / WRITTEN_BYTES);
-      // While it waited the tenant may have come to be served anew: the former feed knows nothing of what was told since.
-      const served = notified.active(tenantId);
-      const latest = await (served === undefined ? feed : source.of(served)).latest();
-      // A standby that has just begun may know less than what was read before.
-      const newest = records.length === 0 ? latest : Math.max(latest, polled.reached);
-      if (response.destroyed) return;
-      authenticator.authenticate(request, call.scope);
-      response.setHeader('Cache-Control', 'no-store');
-      response.setHeader(followed.newest, String(newest));
-      call.answer(200, pageJson(followed.words.items, records, followed.told?.(polled)));
     } finally {
-      this.#polls.delete(stop);
-      response.off('close', stop);
+      this.#polls.delete(ended);
     }
   }
 
   /** Answers the long polls that wait, with what there is. */
   close(): void {
-    for (const stop of [...this.#polls]) stop();
+    for (const one of this.#polls) one.abort();
   }
 }
 

@@ -6,6 +6,7 @@ import { ALL_EVENTS } from '../feed/sources.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import type { Projections } from '../projections/projections.js';
+import { untilClientLeaves } from './client-leaves.js';
 import type { ConcurrencyQuota } from './concurrency-quota.js';
 import { described, integerFrom, integerText } from './parameters.js';
 import { memoryOf } from './request-memory.js';
@@ -46,7 +47,7 @@ type WaitingCall = Pick<Call, 'request' | 'response' | 'tenantId'>;
 export class PositionWaits {
   readonly #options: PositionWaitsOptions;
   readonly #timers: Timers;
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Set<AbortController>();
 
   constructor(options: PositionWaitsOptions) {
     this.#options = options;
@@ -88,7 +89,7 @@ export class PositionWaits {
 
   /** What waits is answered with where it stands. */
   close(): void {
-    for (const stop of [...this.#waiting]) stop();
+    for (const one of this.#waiting) one.abort();
   }
 
   async #event(
@@ -145,23 +146,20 @@ export class PositionWaits {
   }
 
   /** Runs `work` with a signal that aborts when the client goes, or the process ends. */
-  async #within(
+  #within(
     { request, response }: WaitingCall,
     seconds: number,
     work: (signal: AbortSignal, leftMs: () => number) => Promise<boolean>,
   ): Promise<boolean> {
-    const controller = new AbortController();
-    const abort = (): void => controller.abort();
     const until = this.#timers.now() + (request.method === 'GET' ? seconds * 1000 : 0);
-    this.#waiting.add(abort);
-    response.once('close', abort);
-    if (response.destroyed) abort();
-    try {
-      return await work(controller.signal, () => Math.max(0, until - this.#timers.now()));
-    } finally {
-      this.#waiting.delete(abort);
-      response.off('close', abort);
-    }
+    return untilClientLeaves(response, async (controller) => {
+      this.#waiting.add(controller);
+      try {
+        return await work(controller.signal, () => Math.max(0, until - this.#timers.now()));
+      } finally {
+        this.#waiting.delete(controller);
+      }
+    });
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { untilClientLeaves } from './client-leaves.js';
 import type { ConcurrencyQuota } from './concurrency-quota.js';
 import { described, integerFrom } from './parameters.js';
 
@@ -33,20 +34,18 @@ export class Waits {
     } catch {
       return work(AbortSignal.abort());
     }
-    const controller = new AbortController();
-    const abort = (): void => controller.abort();
-    const timer = setTimeout(abort, seconds * 1000);
-    this.#open.add(controller);
-    response.once('close', abort);
-    if (this.#closed || response.destroyed) abort();
-    try {
-      return await work(controller.signal);
-    } finally {
-      clearTimeout(timer);
-      release();
-      this.#open.delete(controller);
-      response.off('close', abort);
-    }
+    return untilClientLeaves(response, async (controller) => {
+      const timer = setTimeout(() => controller.abort(), seconds * 1000);
+      this.#open.add(controller);
+      if (this.#closed) controller.abort();
+      try {
+        return await work(controller.signal);
+      } finally {
+        clearTimeout(timer);
+        release();
+        this.#open.delete(controller);
+      }
+    });
   }
 
   /** Those that wait are answered with what there is. */

@@ -8,6 +8,7 @@ import type { KnownState } from '../../deployments/described-states.js';
 import type { DeclaredStates } from '../../read-store/declared-columns.js';
 import { SqlRefusedError, type SqlAnswer } from '../../read-store/tenant-sql.js';
 import { json } from '../bodies.js';
+import { untilClientLeaves } from '../client-leaves.js';
 import { WAIT_FOR } from '../position-waits.js';
 import { route } from './dependencies.js';
 
@@ -70,10 +71,6 @@ const querySql = route({
     const { query, format = DEFAULT_FORMAT, parameters = {} } = await call.body();
     const { waitFor, waitSeconds = USUAL_WAIT_SECONDS } = call.query();
     const release = sql.quota.take(call.tenantId);
-    const controller = new AbortController();
-    const gone = (): void => controller.abort(new Error('the client has gone'));
-    call.response.once('close', gone);
-    if (call.response.destroyed) gone();
     try {
       // The sink follows a tenant that is open.
       await tenants.open(call.tenantId);
@@ -85,12 +82,12 @@ const querySql = route({
         parameters: new Map(Object.entries(parameters).map(([name, value]) => [name, String(value)])),
         states: (await deployments.knownStates(call.tenantId)).map(declared),
       };
-      const answer = await sql.tenants.query(call.tenantId, statement, controller.signal);
-      await send(call.response, call.requestId, answer);
+      await untilClientLeaves(call.response, async ({ signal }) =>
+        send(call.response, call.requestId, await sql.tenants.query(call.tenantId, statement, signal)),
+      );
     } catch (error) {
       throw error instanceof SqlRefusedError ? refused(error) : error;
     } finally {
-      call.response.off('close', gone);
       release();
     }
   },
