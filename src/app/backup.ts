@@ -7,10 +7,11 @@ import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
 import { beforeSignalEnds } from '../cli/interrupted.js';
 import { CliError, type BackupSummary } from '../cli/io.js';
+import { DATA_FILES } from '../config/data-files.js';
 import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
 import { DirectoryInUseError, LOCK_FILE, lockDirectory } from '../log/embedded/instance-lock.js';
 import { copyLog } from '../log/embedded/log-backup.js';
-import { DATA_FORMAT, FORMAT_FILE, RESTORED_FILE, RESTORING_FILE } from './data-directory.js';
+import { DATA_FORMAT } from './data-directory.js';
 import { synced, writeDurably } from './durable-file.js';
 import { noteBackup } from './last-backup.js';
 
@@ -19,10 +20,9 @@ const MANIFEST_FILE = 'backup.json';
 const MANIFEST_VERSION = 1;
 /** In the folder of a backup: what is written of it, until all is there. */
 const PART_FOLDER = '.part';
-const LOG_FOLDER = 'log';
-const LOG_FILE = `${LOG_FOLDER}/data.mdb`;
+const LOG_FILE = `${DATA_FILES.log}/data.mdb`;
 /** Beside the log: all else in a data directory is made of it again. */
-const KEPT_FILES = [FORMAT_FILE, 'admin-key', 'master-key', 'first-key'] as const;
+const KEPT_FILES = [DATA_FILES.format, DATA_FILES.adminKey, DATA_FILES.masterKey, DATA_FILES.firstKey] as const;
 
 const Manifest = z.object({
   backup: z.number(),
@@ -39,7 +39,7 @@ type BackedUpFile = Manifest['files'][number];
 const OF_NO_DATA: ReadonlySet<string> = new Set([LOCK_FILE, 'lost+found']);
 
 /** What one that was ended halfway leaves in its folder; one with a manifest is whole. */
-const OF_PART: ReadonlySet<string> = new Set([PART_FOLDER, `${MANIFEST_FILE}.new`, LOG_FOLDER, ...KEPT_FILES]);
+const OF_PART: ReadonlySet<string> = new Set([PART_FOLDER, `${MANIFEST_FILE}.new`, DATA_FILES.log, ...KEPT_FILES]);
 
 /**
  * Copies what a data directory of the embedded log can't be without into a folder of its own, while a service uses it or not. What
@@ -114,15 +114,15 @@ async function written(dataDirectory: string, folder: string, writtenBy: string)
   const part = join(folder, PART_FOLDER);
   makePrivateFolder(folder);
   makePrivateFolder(part);
-  makePrivateFolder(join(part, LOG_FOLDER));
-  await copyLog(join(dataDirectory, LOG_FOLDER), join(part, LOG_FOLDER));
-  makeFilesPrivate(join(part, LOG_FOLDER));
+  makePrivateFolder(join(part, DATA_FILES.log));
+  await copyLog(join(dataDirectory, DATA_FILES.log), join(part, DATA_FILES.log));
+  makeFilesPrivate(join(part, DATA_FILES.log));
   const files: BackedUpFile[] = [await hashed(part, LOG_FILE)];
   for (const name of KEPT_FILES) {
     const path = join(dataDirectory, name);
     if (existsSync(path)) files.push(await copied(path, part, name));
   }
-  await synced(join(part, LOG_FOLDER));
+  await synced(join(part, DATA_FILES.log));
   for (const name of readdirSync(part)) await rename(join(part, name), join(folder, name));
   const manifest: Manifest = { backup: MANIFEST_VERSION, format: DATA_FORMAT, writtenBy, takenAt, files };
   await writeDurably(folder, MANIFEST_FILE, `${JSON.stringify(manifest, null, 2)}\n`);
@@ -141,16 +141,17 @@ export async function restore(folder: string, dataDirectory: string): Promise<Ba
   const lock = await lockDirectory(dataDirectory).catch((error: unknown) => {
     throw new CliError((error as Error).message);
   });
-  const marker = join(dataDirectory, RESTORING_FILE);
+  const marker = join(dataDirectory, DATA_FILES.restoring);
   try {
     const there = readdirSync(dataDirectory).filter((name) => !OF_NO_DATA.has(name));
     if (!existsSync(marker) && there.length > 0)
       throw new CliError(
         `${dataDirectory} is not empty: a backup is restored into a new data directory. Move this one away, or set STATEFOLD_DATA_DIR to another one.`,
       );
-    for (const name of there) if (name !== RESTORING_FILE) await rm(join(dataDirectory, name), { recursive: true });
-    await writeDurably(dataDirectory, RESTORING_FILE, '');
-    makePrivateFolder(join(dataDirectory, LOG_FOLDER));
+    for (const name of there)
+      if (name !== DATA_FILES.restoring) await rm(join(dataDirectory, name), { recursive: true });
+    await writeDurably(dataDirectory, DATA_FILES.restoring, '');
+    makePrivateFolder(join(dataDirectory, DATA_FILES.log));
     for (const file of manifest.files) {
       const { sha256 } = await copied(join(folder, file.name), dataDirectory, file.name);
       if (sha256 !== file.sha256)
@@ -158,7 +159,7 @@ export async function restore(folder: string, dataDirectory: string): Promise<Ba
           `${join(folder, file.name)} is not what was backed up: its SHA-256 is ${sha256}, and was ${file.sha256}. Take another backup; nothing was restored.`,
         );
     }
-    await writeDurably(dataDirectory, RESTORED_FILE, randomBytes(4).toString('hex'));
+    await writeDurably(dataDirectory, DATA_FILES.restored, randomBytes(4).toString('hex'));
     await rm(marker);
     await synced(dataDirectory);
     return summaryOf(folder, manifest);
@@ -203,7 +204,7 @@ const summaryOf = (folder: string, { takenAt, files }: Manifest): BackupSummary 
   folder,
   takenAt,
   bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
-  hasMasterKey: files.some(({ name }) => name === 'master-key'),
+  hasMasterKey: files.some(({ name }) => name === DATA_FILES.masterKey),
 });
 
 /** Copies a file, to be read by this user alone; it is on the disk when this resolves. */

@@ -1,5 +1,6 @@
 import { accessSync, closeSync, constants, existsSync, openSync, readFileSync, readSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
+import { DATA_FILES } from '../config/data-files.js';
 import { dataFailure, StartupError } from '../core/startup-error.js';
 import { lockDirectory } from '../log/embedded/instance-lock.js';
 import { writeDurably } from './durable-file.js';
@@ -7,16 +8,11 @@ import { writeDurably } from './durable-file.js';
 /** Raise it when what lies in the data directory can't be read by versions that know only the one before. */
 export const DATA_FORMAT = 1;
 const MIB = 1024 * 1024;
-export const FORMAT_FILE = 'format.json';
-/** There while a backup is being restored into the directory. */
-export const RESTORING_FILE = 'restoring';
-/** In a data directory that was restored: the name of that restore, 8 hexadecimal digits. */
-export const RESTORED_FILE = 'restored';
 
 /** The log may end before what others have of it, and go on with other records. Undefined: it was never restored. */
 export function restoreOf(directory: string): string | undefined {
   try {
-    return readFileSync(join(directory, RESTORED_FILE), 'utf8').trim();
+    return readFileSync(join(directory, DATA_FILES.restored), 'utf8').trim();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
@@ -25,25 +21,20 @@ export function restoreOf(directory: string): string | undefined {
 /** What a start opens; made by another user, one of them is enough to stop it halfway. */
 const CONTENTS = [
   '.',
-  FORMAT_FILE,
-  'log',
-  'log/data.mdb',
-  'log/lock.mdb',
-  'store',
-  'store/data.mdb',
-  'store/lock.mdb',
-  'clickhouse',
-  'work',
-  'exchanges',
-  'imports',
-  'admin-key',
-  'master-key',
-  'first-key',
+  DATA_FILES.format,
+  ...[DATA_FILES.log, DATA_FILES.store].flatMap((name) => [name, `${name}/data.mdb`, `${name}/lock.mdb`]),
+  DATA_FILES.clickhouse,
+  DATA_FILES.work,
+  DATA_FILES.exchanges,
+  DATA_FILES.imports,
+  DATA_FILES.adminKey,
+  DATA_FILES.masterKey,
+  DATA_FILES.firstKey,
 ];
 
 const ENVIRONMENTS: Readonly<Record<string, (folder: string) => string>> = {
-  log: () => 'Restore it from a backup (statefold restore)',
-  store: (folder) => `Remove ${folder}, which is folded again from the log`,
+  [DATA_FILES.log]: () => 'Restore it from a backup (statefold restore)',
+  [DATA_FILES.store]: (folder) => `Remove ${folder}, which is folded again from the log`,
 };
 const LMDB_MAGIC = 0xbeefc0de;
 const LMDB_MAGIC_AT = 24;
@@ -69,12 +60,12 @@ export async function takeDataDirectory(
         }
       });
     }
-    if (existsSync(join(directory, RESTORING_FILE)))
+    if (existsSync(join(directory, DATA_FILES.restoring)))
       throw new StartupError(
         `A restore into ${directory} was cut off: run \`statefold restore\` again, or choose another STATEFOLD_DATA_DIR.`,
       );
     await attempt(directory, directory, () => checkSpace(directory, spaceBytes));
-    await attempt(directory, join(directory, FORMAT_FILE), () => checkFormat(directory, version));
+    await attempt(directory, join(directory, DATA_FILES.format), () => checkFormat(directory, version));
     for (const [name, remedy] of Object.entries(ENVIRONMENTS)) {
       const path = join(directory, name, 'data.mdb');
       if (isDamaged(path))
@@ -127,14 +118,14 @@ function checkSpace(directory: string, wanted: number): void {
 
 /** Data without the file was written before there was one, in format 1. */
 async function checkFormat(directory: string, version: string): Promise<void> {
-  const path = join(directory, FORMAT_FILE);
+  const path = join(directory, DATA_FILES.format);
   let text: string;
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     const written = { format: DATA_FORMAT, writtenBy: version };
-    return writeDurably(directory, FORMAT_FILE, `${JSON.stringify(written)}\n`);
+    return writeDurably(directory, DATA_FILES.format, `${JSON.stringify(written)}\n`);
   }
   const { format, writtenBy } = parse(text);
   if (typeof format !== 'number' || !Number.isInteger(format))

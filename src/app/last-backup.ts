@@ -1,15 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DATA_FILES } from '../config/data-files.js';
 import { writeDurably } from './durable-file.js';
-
-/** In a data directory that was backed up: when the last whole backup of it was taken, in ISO 8601. */
-const LAST_BACKUP_FILE = 'last-backup';
 
 /** Milliseconds since the epoch; undefined: it was never backed up, or what is noted can't be read. */
 export function lastBackupOf(dataDirectory: string): number | undefined {
   try {
-    const time = Date.parse(readFileSync(join(dataDirectory, LAST_BACKUP_FILE), 'utf8').trim());
+    const time = Date.parse(readFileSync(join(dataDirectory, DATA_FILES.lastBackup), 'utf8').trim());
     return Number.isNaN(time) ? undefined : time;
   } catch {
     return undefined;
@@ -23,5 +21,5 @@ export async function noteBackup(dataDirectory: string, takenAt: string): Promis
   if (noted !== undefined && noted > Date.parse(takenAt) && noted <= Date.now()) return;
   // The service, as another user, is to read what root has written.
   const owner = process.getuid?.() === 0 ? await stat(dataDirectory) : undefined;
-  await writeDurably(dataDirectory, LAST_BACKUP_FILE, `${takenAt}\n`, owner);
+  await writeDurably(dataDirectory, DATA_FILES.lastBackup, `${takenAt}\n`, owner);
 }

@@ -10,6 +10,7 @@ import { quotasOf } from '../catalog/tenant-quotas.js';
 import type { Logger } from '../core/logger.js';
 import type { QuotaOf } from '../core/quotas.js';
 import type { Ground } from './ground.js';
+import { DATA_FILES } from '../config/data-files.js';
 import type { Storage } from './open-storage.js';
 
 /** What the service knows of tenants, keys and code, and the secrets that it is sealed and administered with. */
@@ -36,10 +37,11 @@ export async function openCatalog(ground: Ground, storage: Storage): Promise<Ope
   });
   end.opened = true;
   shutdown.add('catalog', () => catalog.close());
-  const key = masterKey(settings.masterKey, join(settings.dataDirectory, 'master-key'));
+  const key = masterKey(settings.masterKey, join(settings.dataDirectory, DATA_FILES.masterKey));
   const sealer = new Sealer(key);
   if (shared) await agreeOnCluster(catalog, sealer, schemaIds);
-  const adminKey = settings.adminKey ?? readOrMakeSecret(join(settings.dataDirectory, 'admin-key'), () => randomUUID());
+  const adminKey =
+    settings.adminKey ?? readOrMakeSecret(join(settings.dataDirectory, DATA_FILES.adminKey), () => randomUUID());
   const audit = await AuditLog.open({ log, logger, retentionMs: settings.auditRetentionMs });
   return { catalog, quotaOf: quotasOf(catalog, settings), sealer, masterKey: key, adminKey, audit };
 }

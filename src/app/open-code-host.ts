@@ -7,6 +7,7 @@ import type { CodeHost } from '../code-host/code-host.js';
 import type { Catalog } from '../catalog/catalog.js';
 import { ArtefactHealth } from '../deployments/artefact-health.js';
 import { scratchNiceness } from '../inspection/scratch-priority.js';
+import { DATA_FILES } from '../config/data-files.js';
 import type { Settings } from '../config/settings.js';
 import { tracing } from '../core/tracing.js';
 import { tracedCodeHost } from './open-tracing.js';
@@ -23,7 +24,7 @@ export const codeHostOptions = (
   dotnet: 'dotnet',
   searchPath: process.env['PATH'] ?? '',
   assembliesDir: assembliesOf(root),
-  workDir: join(settings.dataDirectory, 'work'),
+  workDir: join(settings.dataDirectory, DATA_FILES.work),
   batchDeadlineMs: settings.runnerBatchDeadlineMs,
   eventDeadlineMs: settings.runnerEventDeadlineMs,
   compileDeadlineMs: settings.compileDeadlineMs,
@@ -71,7 +72,7 @@ export function openCodeHost(ground: Ground, catalog: Catalog): OpenedCodeHost {
   shutdown.add('strikes', () => health.idle());
   const options: DotnetCodeHostOptions = {
     ...codeHostOptions(settings, ground.root),
-    marksDir: join(settings.dataDirectory, 'exchanges'),
+    marksDir: join(settings.dataDirectory, DATA_FILES.exchanges),
     runnerNiceness: scratchNiceness,
     logger,
     observer: {

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { CATALOG_TOPIC } from '../catalog/fenced-catalog.js';
 import { isClosed } from '../catalog/suspension.js';
+import { DATA_FILES } from '../config/data-files.js';
 import { versionOf } from '../config/project-root.js';
 import { isFull, LOG_RESERVE_BYTES } from '../core/disk-space.js';
 import { Admission } from '../http/admission.js';
@@ -70,7 +71,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     authenticate: (request) => admission.admitKnown(request, 'read'),
     limits: settings,
   });
-  const seenIds = new IdSets(join(settings.dataDirectory, 'imports'));
+  const seenIds = new IdSets(join(settings.dataDirectory, DATA_FILES.imports));
   const edge = createEdge({
     door,
     settings,

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { DATA_FILES } from '../config/data-files.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import { loadCodecs } from '../log/codec/codec.js';
@@ -13,8 +14,8 @@ import type { LogSetup } from './log-setup.js';
 export const environments = ({
   dataDirectory,
 }: Pick<Settings, 'dataDirectory'>): Record<'log' | 'store', Environment> => ({
-  log: { path: join(dataDirectory, 'log'), databases: ['topics'], keyBytes: 16 },
-  store: { path: join(dataDirectory, 'store') },
+  log: { path: join(dataDirectory, DATA_FILES.log), databases: ['topics'], keyBytes: 16 },
+  store: { path: join(dataDirectory, DATA_FILES.store) },
 });
 
 /**

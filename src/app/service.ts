@@ -17,6 +17,7 @@ import { openTracing } from './open-tracing.js';
 import { openTenancy } from './open-tenancy.js';
 import { reachOf } from './read-store-rebuild.js';
 import { Shutdown } from './shutdown.js';
+import { DATA_FILES } from '../config/data-files.js';
 import { watchReplication } from './watch-replication.js';
 
 export type { ServiceOptions } from './ground.js';
@@ -62,7 +63,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       ...{ storage, replication, catalog, peers, code, copy, tenancy, notifications, deploying, endpoints, accounts },
     });
 
-    const unshown = new UnshownKey(join(settings.dataDirectory, 'first-key'));
+    const unshown = new UnshownKey(join(settings.dataDirectory, DATA_FILES.firstKey));
     const first = await ensureDefaultTenant(catalog.catalog, unshown, settings.apiKey);
     await edge.listen();
     // What only an owner uses is not kept ready elsewhere.

@@ -5,6 +5,7 @@ import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
+import { DATA_FILES } from '../config/data-files.js';
 import { readSettings, type Settings } from '../config/settings.js';
 import {
   RefusedError,
@@ -214,7 +215,7 @@ export class Server {
   #adminKey(): string {
     const { adminKey, dataDirectory } = this.#settings;
     if (adminKey !== undefined) return adminKey;
-    const file = join(dataDirectory, 'admin-key');
+    const file = join(dataDirectory, DATA_FILES.adminKey);
     try {
       return readFileSync(file, 'utf8').trim();
     } catch (error) {
