@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { StatefoldError } from '../core/errors.js';
+import { DATA_FILES } from '../config/data-files.js';
 import type { Settings } from '../config/settings.js';
-import type { Logger } from '../core/logger.js';
 import { EmbeddedEngine } from '../read-store/embedded/embedded-engine.js';
 import type { ClickHouseEndpoint } from '../read-store/endpoint.js';
 import { launchOfEngine } from '../jail/launch.js';
@@ -10,7 +10,7 @@ import { TenantCopies } from '../read-store/embedded/tenant-copies.js';
 import { ServerSql } from '../read-store/clickhouse/server-sql.js';
 import { ServerAccounts } from '../read-store/clickhouse/server-accounts.js';
 import { noAccounts, type SqlAccounts } from '../read-store/sql-accounts.js';
-import type { TenantSql } from '../read-store/tenant-sql.js';
+import type { SqlLimits, TenantSql } from '../read-store/tenant-sql.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import { codeHostOptions, type OpenedCodeHost } from './open-code-host.js';
 import {
@@ -84,9 +84,12 @@ export function openReadStore(
 ): OpenedReadStore {
   const { settings, logger, metrics, decorate, shutdown } = ground;
   if (settings.readStore === 'none') return NONE;
-  const isWrittenByOthers = settings.clickhouseUrl !== undefined && shared;
-  const { endpoint, isStarting, start, stop } = engineOf(settings, shared, logger);
-  shutdown.add('read store engine', stop);
+  const engine =
+    settings.clickhouseUrl === undefined
+      ? embedded(ground, shared, jail)
+      : onServer(settings, settings.clickhouseUrl, { shared, catalog, masterKey });
+  const { endpoint, isStarting, cluster, isWrittenByOthers } = engine;
+  shutdown.add('read store engine', () => engine.stop());
   const schemaDirectory = join(ground.root, 'schemas', 'clickhouse');
   const limits = {
     seconds: settings.sqlMaxSeconds,
@@ -94,7 +97,6 @@ export function openReadStore(
     bytes: settings.sqlMaxBytes,
     memoryBytes: settings.sqlMemoryBytes,
   };
-  const cluster = settings.clickhouseUrl === undefined ? undefined : settings.clickhouseCluster;
   const options: ClickHouseReadStoreOptions = {
     endpoint,
     schemaDirectory,
@@ -107,34 +109,14 @@ export function openReadStore(
   const ensureSchema = (): Promise<void> => clickHouse.ensureSchema();
   const idleMs = Math.max(settings.sqlCopyIdleMs, (settings.sqlMaxSeconds + SPARE_SECONDS) * 1000);
   const copies = new TenantCopies({ endpoint, schemaDirectory, idleMs, ensureSchema });
+  const removeIdle = (): void => void copies.removeIdle().catch(() => undefined);
   // What could not be removed is looked at again.
-  const looks = setInterval(() => void copies.removeIdle().catch(() => undefined), idleMs / 4).unref();
+  const looks = setInterval(removeIdle, idleMs / 4).unref();
   shutdown.add('copies for SQL', () => clearInterval(looks));
   clickHouse.onRemoved((tenantId) => copies.drop(tenantId));
-  const sqlAccounts =
-    settings.clickhouseUrl === undefined
-      ? noAccounts(notOnEmbedded)
-      : new ServerAccounts({ endpoint, ensureSchema, limits, cluster });
-  const tenantSql =
-    settings.clickhouseUrl !== undefined
-      ? new ServerSql({
-          ...{ endpoint, ensureSchema, limits, cluster, secret: masterKey },
-          isTenant: async (tenantId) => {
-            await catalog.caughtUp();
-            return catalog.get('tenant', tenantId) !== undefined;
-          },
-        })
-      : new JailedSql({
-          directory: join(settings.dataDirectory, 'clickhouse', 'sql'),
-          copies,
-          launch:
-            jail.kind === 'jailed'
-              ? jailedLaunch(ground)
-              : { refused: jail.kind === 'refused' ? jail.reason : 'UNSAFE_NO_SANDBOX is set' },
-          limits,
-          processes: settings.sqlStatements,
-          logger,
-        });
+  const parts = { ensureSchema, limits, copies };
+  const sqlAccounts = engine.sqlAccounts(parts);
+  const tenantSql = engine.tenantSql(parts);
   shutdown.add('SQL of tenants', () => tenantSql.close());
   const readStore = tracedReadStore(decorate.readStore?.(clickHouse) ?? clickHouse, tracing.tracer);
   const sink = new RebuildableSink({
@@ -144,7 +126,7 @@ export function openReadStore(
       ...metrics.sink,
       storeAvailable: (isAvailable) => {
         metrics.sink.storeAvailable?.(isAvailable);
-        if (isAvailable && settings.clickhouseUrl === undefined) void copies.removeIdle().catch(() => undefined);
+        if (isAvailable && engine.hasCopies) removeIdle();
       },
     },
     // Tables that several processes write to, or several servers have, can't be exchanged with what one process filled.
@@ -171,7 +153,7 @@ export function openReadStore(
       return reached;
     },
     start: (reach) => {
-      start();
+      engine.start();
       sink.start(reach);
     },
   };
@@ -198,35 +180,67 @@ const jailedLaunch =
   (jailed, program, args) =>
     launchOfEngine(codeHostOptions(settings, root), jailed, program, args);
 
+interface SqlParts {
+  readonly ensureSchema: () => Promise<void>;
+  readonly limits: SqlLimits;
+  readonly copies: TenantCopies;
+}
+
+/** The engine behind the read store, and what of it differs by whether it is a server or embedded. */
 interface Engine {
   readonly endpoint: () => ClickHouseEndpoint | undefined;
   readonly isStarting: () => boolean;
-  readonly start: () => void;
-  readonly stop: () => Promise<void>;
+  /** Of servers that share the tables; undefined where one has them. */
+  readonly cluster: string | undefined;
+  readonly isWrittenByOthers: boolean;
+  /** Tenants' statements run on copies of their rows in it. */
+  readonly hasCopies: boolean;
+  readonly sqlAccounts: (parts: SqlParts) => SqlAccounts;
+  readonly tenantSql: (parts: SqlParts) => TenantSql;
+  start(): void;
+  stop(): Promise<void>;
 }
 
-/** The ClickHouse of the settings, or the embedded one. */
-function engineOf(settings: Settings, shared: boolean, logger: Logger): Engine {
+/** The ClickHouse server of the settings. */
+function onServer(
+  settings: Settings,
+  url: string,
+  { shared, catalog, masterKey }: { readonly shared: boolean } & Pick<OpenedCatalog, 'catalog' | 'masterKey'>,
+): Engine {
   const {
-    clickhouseUrl: url,
     clickhouseUser: user,
     clickhousePassword: password,
     clickhouseDatabase: database,
+    clickhouseCluster: cluster,
   } = settings;
-  if (url !== undefined)
-    return {
-      endpoint: () => ({ url, user, password, database }),
-      isStarting: () => false,
-      start: () => undefined,
-      stop: () => Promise.resolve(),
-    };
+  const endpoint = (): ClickHouseEndpoint => ({ url, user, password, database });
+  return {
+    ...{ endpoint, cluster, isWrittenByOthers: shared, hasCopies: false },
+    isStarting: () => false,
+    sqlAccounts: ({ ensureSchema, limits }) => new ServerAccounts({ endpoint, ensureSchema, limits, cluster }),
+    tenantSql: ({ ensureSchema, limits }) =>
+      new ServerSql({
+        ...{ endpoint, ensureSchema, limits, cluster, secret: masterKey },
+        isTenant: async (tenantId) => {
+          await catalog.caughtUp();
+          return catalog.get('tenant', tenantId) !== undefined;
+        },
+      }),
+    start: () => undefined,
+    stop: () => Promise.resolve(),
+  };
+}
+
+function embedded(ground: Ground, shared: boolean, jail: OpenedCodeHost['jail']): Engine {
+  const { settings, logger } = ground;
   if (shared)
     logger.warn(
       {},
       'CLICKHOUSE_URL is not set: the read store of this process has the tenants that it serves itself; with several processes let one ClickHouse be the read store of all',
     );
+  const directory = join(settings.dataDirectory, DATA_FILES.clickhouse);
   const engine = new EmbeddedEngine({
-    directory: join(settings.dataDirectory, 'clickhouse'),
+    directory,
     port: settings.readStorePort,
     password: undefined,
     memoryLimitBytes: settings.readStoreMemoryBytes,
@@ -235,6 +249,20 @@ function engineOf(settings: Settings, shared: boolean, logger: Logger): Engine {
   return {
     endpoint: () => engine.endpoint(),
     isStarting: () => engine.isStarting,
+    ...{ cluster: undefined, isWrittenByOthers: false, hasCopies: true },
+    sqlAccounts: () => noAccounts(notOnEmbedded),
+    tenantSql: ({ limits, copies }) =>
+      new JailedSql({
+        directory: join(directory, 'sql'),
+        copies,
+        launch:
+          jail.kind === 'jailed'
+            ? jailedLaunch(ground)
+            : { refused: jail.kind === 'refused' ? jail.reason : 'UNSAFE_NO_SANDBOX is set' },
+        limits,
+        processes: settings.sqlStatements,
+        logger,
+      }),
     start: () => engine.start(),
     stop: () => engine.stop(),
   };
