@@ -18,8 +18,10 @@ import {
 } from '../support/service.js';
 
 const KEYS = 900;
-/** Of a state, at least: all of an event are more than any log takes at once. */
-const STATE_BYTES = 20_000;
+/** Of a state after the first event, at least: all of them are more than any log takes at once. */
+const LARGE = 20_000;
+/** After each later one: all of them are more than go in two produces. */
+const STATE_BYTES = 10_000;
 
 const wide = `namespace Tests;
 
@@ -29,7 +31,7 @@ public sealed class Wide : IMultiKeyProjection<WideState>
         Enumerable.Range(0, e.Data.GetProperty("keys").GetInt32()).Select(i => $"k{i:D4}").ToArray();
 
     public WideState? Apply(WideState? state, Event e, string key) =>
-        new((state?.Total ?? 0) + e.Data.GetProperty("n").GetInt64(), state?.Pad ?? new string('x', ${STATE_BYTES}));
+        new((state?.Total ?? 0) + e.Data.GetProperty("n").GetInt64(), new string('x', e.Data.GetProperty("pad").GetInt32()));
 
     public WideState? Apply(WideState? state, Event e) => null;
 }
@@ -108,9 +110,10 @@ async function scenario(t: TestContext, log: Readonly<Record<string, string>>): 
   let event = 0;
   let sum = 0;
   const append = async (): Promise<void> => {
+    const pad = event === 0 ? LARGE : STATE_BYTES;
     const n = 10 ** event++;
     sum += n;
-    await api.append('a', 'Added', { keys: KEYS, n });
+    await api.append('a', 'Added', { keys: KEYS, n, pad });
   };
   const key = (i: number): string => `k${String(i).padStart(4, '0')}`;
   let before: Told[] = [];

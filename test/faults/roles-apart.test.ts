@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClusterWorld } from '../support/cluster-world.js';
 import { kafkaForTests, needsKafka } from '../support/kafka.js';
-import { Scenario, step } from '../support/load-scenario.js';
+import { Scenario, STEADY, step } from '../support/load-scenario.js';
 import { AS_ADMIN, until } from '../support/service.js';
 
 const ROLES = ['gateway', 'tasks', 'notifier'];
@@ -17,7 +17,7 @@ test('roles apart', { skip: needsKafka }, async (t) => {
     entry: GATEWAY,
     envOf: (process) => ({ ROLES: ROLES[process] ?? '', FORWARD_DEADLINE_MS: '15000' }),
   });
-  const scenario = new Scenario(t, { seed: 5010 }, world);
+  const scenario = new Scenario(t, { seed: 5010, ...STEADY }, world);
   const { history, load } = scenario;
   /** The sum of a metric over its labels. */
   const metric = async (process: number, name: string): Promise<number> => {

@@ -33,6 +33,9 @@ export interface ScenarioOptions extends LoadOptions {
   readonly partitions?: number;
 }
 
+/** For scenarios that mostly wait for processes to start or to be missed, while others serve: some requests are always under way. */
+export const STEADY: Pick<ScenarioOptions, 'restMs'> = { restMs: 60 };
+
 /** The read store gives way to all else: on a busy machine its rows come late, and so does a crash between them. */
 const ROWS_MS = 120_000;
 const CRASH_MS = 90_000;
