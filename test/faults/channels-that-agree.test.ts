@@ -27,7 +27,7 @@ const WRITERS = 4;
 const BETWEEN = 120;
 const webSocket: WebSocketFactory = (url, headers) => new WebSocket(url, { headers });
 const QUICK = { firstDelayMs: 10, mostDelayMs: 200 };
-const ENV = { WEBHOOK_RETRY_SECONDS: Array(20).fill('1').join(','), WEBHOOK_TIMEOUT_MS: '3000', COMPILERS_WARM: '1' };
+const ENV = { WEBHOOK_RETRY_SECONDS: Array(20).fill('1').join(','), WEBHOOK_TIMEOUT_MS: '3000' };
 
 /** What is broken, and mends. */
 interface Broken {
