@@ -2,6 +2,7 @@ import type { AppendDecision, TransactionDecision } from '../core/append-rules.j
 import type { Hold } from '../core/budget.js';
 import { InvariantError } from '../core/errors.js';
 import {
+  eventCount,
   withId,
   type AggregateCommit,
   type AppendCommand,
@@ -138,8 +139,7 @@ const RECORD_COST = 6;
 
 const eventsOfPending = (pending: Waiting): number => {
   if (pending instanceof PendingAppend) return pending.command.events.length;
-  if (pending instanceof PendingTransaction)
-    return pending.command.appends.reduce((sum, { events }) => sum + events.length, 0);
+  if (pending instanceof PendingTransaction) return eventCount(pending.command.appends);
   return 1;
 };
 
@@ -192,7 +192,7 @@ export function transactionDraftOf(
 ): TransactionDraft {
   const { command } = pending;
   // Memory of its own for the ids of each part would cost more than all else of a part with one event.
-  const ids = roomForIds(command.appends.reduce((sum, { events }) => sum + events.length, 0));
+  const ids = roomForIds(eventCount(command.appends));
   let from = 0;
   const made = command.appends.map(({ events }) => {
     const part = withIds(events, timestamp, ids, from);

@@ -68,6 +68,10 @@ export interface TransactionCommand extends Pick<
   readonly appends: readonly TransactionAppend[];
 }
 
+/** Of appends that go together, how many events they have. */
+export const eventCount = (appends: readonly { readonly events: readonly unknown[] }[]): number =>
+  appends.reduce((sum, { events }) => sum + events.length, 0);
+
 /** Why a 201 carries no `state` though a reducer is bound. */
 export type StateStatus = 'deadline' | 'faulted' | 'superseded' | 'unavailable';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Scope } from '../core/scopes.js';
-import type { AppendCommand, AppendResult, TransactionResult } from '../core/event.js';
+import { eventCount, type AppendCommand, type AppendResult, type TransactionResult } from '../core/event.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { uuidv7 } from '../core/ids.js';
 import { tracing } from '../core/tracing.js';
@@ -288,8 +288,7 @@ const commandOf = ({ commandId, keyed, requestHash }: Named, append: AppendBody,
 const aggregateOf = (append: AnyBody): string =>
   'appends' in append ? (append.appends[0]?.aggregateId ?? '') : append.aggregateId;
 
-const eventsOf = (append: AnyBody): number =>
-  'appends' in append ? append.appends.reduce((sum, { events }) => sum + events.length, 0) : append.events.length;
+const eventsOf = (append: AnyBody): number => ('appends' in append ? eventCount(append.appends) : append.events.length);
 
 /** @throws StatefoldError CROSS_PARTITION */
 function requireOnePartition({ appends }: TransactionBody, partitions: number): void {

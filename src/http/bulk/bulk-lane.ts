@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { background } from '../../core/background.js';
-import { hasContext, type AppendCommand, type AppendResult, type NewEvent } from '../../core/event.js';
+import { eventCount, hasContext, type AppendCommand, type AppendResult, type NewEvent } from '../../core/event.js';
 import { NotOwnerError, OfOneEventError, StatefoldError, type ErrorCode } from '../../core/errors.js';
 import type { AggregateHome } from '../../aggregates/aggregates.js';
 import type { Gateway } from '../gateway/gateway.js';
@@ -230,7 +230,7 @@ export class BulkLane {
     }));
     return home.transact({ commandId: first.commandId, keyed: false, requestHash: EMPTY, ...context, appends }).then(
       ({ timestamp, position: last, appends: stored }) => {
-        const lines = appends.reduce((sum, { events }) => sum + events.length, 0);
+        const lines = eventCount(appends);
         let position = last === undefined ? undefined : last - lines;
         stored.forEach(({ aggregateId, startVersion, eventIds }, at) =>
           record[at]?.items.forEach(({ slot }, i) => {
