@@ -9,20 +9,60 @@ import type { EventsPage, EventsQuery } from './aggregates.js';
 
 const COMMITS_PER_READ = 256;
 
+/** A commit that somebody waits for. */
+interface Asked {
+  readonly offset: number;
+  readonly resolve: (commit: StoredCommit) => void;
+  readonly reject: (error: Error) => void;
+}
+
 /** What was appended to single aggregates: their commits are found by the index of the local store. */
 export class AggregateHistory {
   readonly #feed: Pick<LogFeed<EventsBody, Input>, 'at'>;
   readonly #tables: PartitionTables;
+  readonly #asked: Asked[] = [];
+  #isReading = false;
 
   constructor(feed: Pick<LogFeed<EventsBody, Input>, 'at'>, tables: PartitionTables) {
     this.#feed = feed;
     this.#tables = tables;
   }
 
-  async readCommit(offset: number): Promise<StoredCommit> {
-    const [commit] = await this.#at([offset]);
-    if (commit === undefined) throw new InvariantError(`the commit at offset ${offset} is not in the log`);
-    return commit;
+  /**
+   * The commit at an offset. Those that are asked for while others are read are read together: after a takeover producers repeat by the
+   * thousand what had no answer, and each would be a request to the log for all that was written with it.
+   */
+  readCommit(offset: number): Promise<StoredCommit> {
+    return new Promise((resolve, reject) => {
+      this.#asked.push({ offset, resolve, reject });
+      if (this.#isReading) return;
+      this.#isReading = true;
+      // All of one turn are there then.
+      queueMicrotask(() => void this.#readAsked());
+    });
+  }
+
+  async #readAsked(): Promise<void> {
+    while (this.#asked.length > 0) {
+      const all = this.#asked.splice(0).sort((a, b) => a.offset - b.offset);
+      for (let first = 0; first < all.length; first += COMMITS_PER_READ)
+        await this.#readFor(all.slice(first, first + COMMITS_PER_READ));
+    }
+    this.#isReading = false;
+  }
+
+  async #readFor(asked: readonly Asked[]): Promise<void> {
+    try {
+      const commits = await this.#at([...new Set(asked.map(({ offset }) => offset))]);
+      const found = new Map(commits.map((commit) => [commit.offset, commit]));
+      for (const { offset, resolve, reject } of asked) {
+        const commit = found.get(offset);
+        if (commit === undefined) reject(new InvariantError(`the commit at offset ${offset} is not in the log`));
+        else resolve(commit);
+      }
+    } catch (error) {
+      for (const { reject } of asked) reject(error as Error);
+    }
   }
 
   /** Commits at ascending offsets that the index gave. */

@@ -24,11 +24,19 @@ function readerOf(
   sizes: readonly number[],
   tailBytes: number,
   pushedFrom: number,
-): { feed: CommitFeed; history: AggregateHistory; head: number; end: number } {
+): {
+  feed: CommitFeed;
+  history: AggregateHistory;
+  head: number;
+  end: number;
+  /** The offsets of each look at the log. */
+  reads: (readonly number[])[];
+} {
   const tables = new PartitionTables(
     new SimDisk(new Scheduler(1)).open({ id: 'p', alive: true, paused: false }, 1e9).section('t'),
   );
   const records: LogRecord[] = [];
+  const reads: (readonly number[])[] = [];
   const inputs: Input[] = [];
   let head = 0;
   const add = (aggregateId: string, baseVersion: number, count: number, accepted: boolean): void => {
@@ -70,8 +78,10 @@ function readerOf(
         records: records.slice(from, from + Math.max(1, Math.floor(maxBytes / 200))),
         end: records.length,
       }),
-    readAt: (_of, offsets) =>
-      Promise.resolve({ records: offsets.flatMap((offset) => records[offset] ?? []), end: records.length }),
+    readAt: (_of, offsets) => {
+      reads.push(offsets);
+      return Promise.resolve({ records: offsets.flatMap((offset) => records[offset] ?? []), end: records.length });
+    },
   };
   const start = Math.min(pushedFrom, records.length);
   const feed = new CommitFeed({
@@ -85,7 +95,7 @@ function readerOf(
   });
   for (const input of inputs)
     if ((input.kind === 'commit' ? input.commit.offset : input.offset) >= start) feed.push(input);
-  return { feed, history: new AggregateHistory(feed, tables), head, end: records.length };
+  return { feed, history: new AggregateHistory(feed, tables), head, end: records.length, reads };
 }
 
 // Some aggregates have more commits than a row of the index holds.
@@ -195,5 +205,36 @@ describe('reading commits', () => {
     for (let offset = 0; offset < end; offset++)
       if (commits.includes(offset)) assert.equal((await history.readCommit(offset)).offset, offset);
     await assert.rejects(history.readCommit(1), /offset 1 is not in the log/);
+  });
+
+  it('commits that are asked for one by one are read together, and each who asks has its own', async () => {
+    const { history, reads } = readerOf(
+      Array.from({ length: 600 }, () => 1),
+      300,
+      1e9,
+    );
+    const ask = (offset: number): Promise<unknown> =>
+      history.readCommit(offset).then(
+        (commit) => commit.offset,
+        (error: Error) => error.message,
+      );
+    // As they come, some of them twice, and one that is nobody's.
+    const offsets = [...Array.from({ length: 500 }, (_, i) => (i * 7) % 500), 3, 3].filter(
+      (offset) => offset % 9 === 0 || offset === 3,
+    );
+    const first = offsets.slice(0, 1).map(ask);
+    const answers = await Promise.all([...first, ...offsets.slice(1).map(ask), ask(1)]);
+    const told = answers.slice(0, -1).filter((answer) => typeof answer === 'number');
+    assert.ok(told.length > 40, String(answers));
+    assert.deepEqual(
+      answers.slice(0, -1).filter((answer, i) => typeof answer === 'number' && answer !== offsets[i]),
+      [],
+    );
+    assert.equal(answers.at(-1), 'the commit at offset 1 is not in the log');
+    assert.equal(reads.length, 1);
+    assert.deepEqual(
+      reads[0],
+      [...new Set([...offsets, 1])].sort((a, b) => a - b),
+    );
   });
 });
