@@ -33,35 +33,42 @@ function block(socket: Socket): void {
 }
 
 async function start({ id, path, token, command, args, cwd, env, pipes, niceness }: ForkRequest): Promise<void> {
-  const ends = await Promise.all(pipes.map((descriptor) => connected(path, `${token} ${descriptor}\n`)));
+  const failed = (error: unknown, isUnreachable: boolean): void =>
+    tell({ kind: 'failed', id, message: error instanceof Error ? error.message : String(error), isUnreachable });
+  let ends: readonly Socket[];
+  try {
+    ends = await Promise.all(pipes.map((descriptor) => connected(path, `${token} ${descriptor}\n`)));
+  } catch (error) {
+    return failed(error, true);
+  }
   try {
     const stdio = Array.from({ length: Math.max(3, ...pipes.map((descriptor) => descriptor + 1)) }, (_, descriptor) =>
       pipes.includes(descriptor) ? (ends[pipes.indexOf(descriptor)] as Socket) : ('ignore' as const),
     );
     for (const end of ends) block(end);
     const child = spawn(command, [...args], { cwd, env: { ...env }, detached: true, stdio });
-    child.once('error', ({ message }) => {
-      if (child.pid === undefined) tell({ kind: 'failed', id, message });
+    child.once('error', (error) => {
+      if (child.pid === undefined) failed(error, false);
     });
     child.once('exit', (code, signal) => tell({ kind: 'exited', id, code, signal }));
     if (child.pid === undefined) return;
     // Before it has threads.
     if (niceness !== undefined) giveWay(child.pid, niceness);
     tell({ kind: 'started', id, pid: child.pid });
+  } catch (error) {
+    failed(error, false);
   } finally {
     for (const end of ends) end.destroy();
   }
 }
 
-let folder: string | undefined;
+const folders = new Set<string>();
 process.on('message', (request: ForkRequest) => {
-  folder = dirname(request.path);
-  start(request).catch((error: unknown) =>
-    tell({ kind: 'failed', id: request.id, message: error instanceof Error ? error.message : String(error) }),
-  );
+  folders.add(dirname(request.path));
+  void start(request);
 });
 process.once('disconnect', () => {
-  // Its parent may have been killed, and left it there.
-  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+  // Its parent may have been killed, and left them there.
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
   process.exit();
 });

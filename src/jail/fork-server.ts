@@ -37,9 +37,11 @@ export interface Exit {
 
 export type ForkAnswer =
   | { readonly kind: 'started'; readonly id: number; readonly pid: number }
-  | { readonly kind: 'failed'; readonly id: number; readonly message: string }
+  | { readonly kind: 'failed'; readonly id: number; readonly message: string; readonly isUnreachable: boolean }
   | ({ readonly kind: 'exited'; readonly id: number } & Exit);
 
+/** Within which a start is told of. It takes a millisecond or two where there are processors for it. */
+const START_MS = 30_000;
 const LF = 0x0a;
 /** A token and a descriptor. */
 const MOST_GREETING = 64;
@@ -88,30 +90,55 @@ interface Entry {
   readonly exited: (exit: Exit) => void;
 }
 
+/** What starts others, and where it finds this process. */
+interface Running {
+  readonly child: ChildProcess;
+  /** The path of the socket, once it is there. */
+  listening: Promise<string>;
+}
+
+/** The socket is not there. */
+class UnreachableError extends Error {}
+
 /**
- * Starts processes by way of a small one (docs/decisions/processes-are-started-by-a-small-one.md). For each that a process starts itself the kernel copies the tables of all its memory, while nothing
- * else runs in it: 12 ms where it has 500 MiB, and 140 ms more, spread over what follows, for pages that are written again.
+ * Starts processes by way of a small one (docs/decisions/processes-are-started-by-a-small-one.md). For each that a process starts
+ * itself the kernel copies the tables of all its memory, while nothing else runs in it: 12 ms where it has 500 MiB, and 140 ms more,
+ * spread over what follows, for pages that are written again.
  */
 export class ForkServer {
-  /** What starts others, where it was asked for and is there. */
-  #running: Promise<{ readonly child: ChildProcess; readonly path: string }> | undefined;
+  #running: Promise<Running> | undefined;
   #entries = new Map<number, Entry>();
   readonly #byToken = new Map<string, Entry>();
   #lastId = 0;
 
   /** Resolves when it runs. @throws Error when it can't be started */
   async fork(fork: Fork): Promise<Forked> {
-    const { child, path } = await (this.#running ??= this.#start(fork.cwd));
+    const running = await (this.#running ??= this.#start(fork.cwd).catch((error: unknown) => {
+      this.#running = undefined;
+      throw error;
+    }));
+    const { listening } = running;
+    try {
+      return await this.#ask(running.child, await listening, fork);
+    } catch (error) {
+      if (!(error instanceof UnreachableError)) throw error;
+      // Somebody cleans up what looks left behind in the folder of what is passing.
+      if (running.listening === listening) running.listening = this.#listen(running.child, fork.cwd);
+      return this.#ask(running.child, await running.listening, fork);
+    }
+  }
+
+  async #ask(child: ChildProcess, path: string, fork: Fork): Promise<Forked> {
     const id = ++this.#lastId;
     const token = randomBytes(16).toString('hex');
     const pipes = new Map<number, Socket>();
     let exited: (exit: Exit) => void = () => undefined;
     const end = new Promise<Exit>((resolve) => (exited = resolve));
-    let entry: Entry | undefined;
+    // One that hangs answers nobody any more, and there is to be another.
+    const late = setTimeout(() => child.kill('SIGKILL'), START_MS);
     try {
       const pid = await new Promise<number>((started, failed) => {
-        const wanted = fork.pipes.length;
-        entry = { wanted, pipes, pid: undefined, isOver: false, started, failed, exited };
+        const entry = { wanted: fork.pipes.length, pipes, pid: undefined, isOver: false, started, failed, exited };
         this.#entries.set(id, entry);
         this.#byToken.set(token, entry);
         this.#keepAlive(child);
@@ -120,20 +147,18 @@ export class ForkServer {
       });
       return new Forked(pid, pipes, end);
     } catch (error) {
-      if (entry !== undefined) entry.isOver = true;
+      this.#entries.delete(id);
       for (const pipe of pipes.values()) pipe.destroy();
       throw error;
     } finally {
+      clearTimeout(late);
       this.#byToken.delete(token);
       this.#forget(id, child);
     }
   }
 
   /** Starts what starts others. @param otherwise a folder of this process */
-  async #start(otherwise: string): Promise<{ readonly child: ChildProcess; readonly path: string }> {
-    const folder = privateFolder(otherwise);
-    const path = join(folder, 's');
-    const server = createServer((socket) => this.#greeted(socket)).unref();
+  async #start(otherwise: string): Promise<Running> {
     const child = spawn(process.execPath, [fileURLToPath(new URL('./fork-server-process.js', import.meta.url))], {
       // The session is its own, so that a terminal's Ctrl-C doesn't reach it. Nothing of this process's environment goes along: it holds keys.
       detached: true,
@@ -147,20 +172,33 @@ export class ForkServer {
       if (isGone) return;
       isGone = true;
       this.#running = undefined;
-      server.close();
-      rmSync(folder, { recursive: true, force: true });
       this.#lost();
     };
     child.once('error', gone).once('exit', gone);
+    const listening = this.#listen(child, otherwise);
+    await listening;
+    return { child, listening };
+  }
+
+  /** Until the child ends. */
+  async #listen(child: ChildProcess, otherwise: string): Promise<string> {
+    const folder = privateFolder(otherwise);
+    const path = join(folder, 's');
+    const server = createServer((socket) => this.#greeted(socket)).unref();
+    child.once('exit', () => {
+      server.close();
+      rmSync(folder, { recursive: true, force: true });
+    });
     server.listen(path);
     await once(server, 'listening');
-    return { child, path };
+    return path;
   }
 
   #answered(answer: ForkAnswer, child: ChildProcess): void {
     const entry = this.#entries.get(answer.id);
     if (entry === undefined) return;
-    if (answer.kind === 'failed') return entry.failed(new Error(answer.message));
+    if (answer.kind === 'failed')
+      return entry.failed(answer.isUnreachable ? new UnreachableError(answer.message) : new Error(answer.message));
     if (answer.kind === 'started') {
       entry.pid = answer.pid;
       return this.#startedWith(entry);

@@ -95,10 +95,29 @@ test('a process is started by way of a small one', async (t) => {
     );
   });
 
+  await t.test('a folder that somebody has cleaned up is made anew, and what runs goes on', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'statefold-forks-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const before = process.env['TMPDIR'];
+    process.env['TMPDIR'] = folder;
+    const own = new ForkServer();
+    try {
+      const running = await own.fork(shell('read line <&3; exit 4', [3]));
+      for (const one of readdirSync(folder)) rmSync(join(folder, one), { recursive: true });
+      const codes = [1, 2, 3].map(async (code) => (await (await own.fork(shell(`exit ${code}`, [1]))).exited).code);
+      assert.deepEqual(await Promise.all(codes), [1, 2, 3]);
+      running.pipes.get(3)?.resume().write('\n');
+      assert.equal((await running.exited).code, 4);
+    } finally {
+      if (before === undefined) delete process.env['TMPDIR'];
+      else process.env['TMPDIR'] = before;
+    }
+  });
+
   await t.test('where the small one is ended, so are those of it, and the next start has another', async () => {
     const forked = await forks.fork(shell('sleep 1000', [1]));
-    const [server] = childrenOf(process.pid).filter((pid) => commandLineOf(pid).includes('fork-server-process'));
-    process.kill(server as number, 'SIGKILL');
+    for (const pid of childrenOf(process.pid))
+      if (commandLineOf(pid).includes('fork-server-process')) process.kill(pid, 'SIGKILL');
     assert.deepEqual(await forked.exited, { code: null, signal: 'SIGKILL' });
     await until(() => !lives(forked.pid));
     const next = await forks.fork(shell('exit 5'));
