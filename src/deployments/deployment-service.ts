@@ -399,6 +399,19 @@ export class DeploymentService implements Deployments {
     return this.#pending.of(tenantId);
   }
 
+  /** @throws StatefoldError RATE_LIMITED where as many uploads of the tenant wait as may */
+  requireFewerUploads(tenantId: string): void {
+    const most = this.#options.quotaOf?.(tenantId, 'pendingUploads') ?? Infinity;
+    const pending = this.pendingUploads(tenantId);
+    if (pending >= most)
+      throw rateLimited(
+        'pendingUploads',
+        most,
+        `${pending} uploads of this tenant wait for their compilation, the most that may; send this one again when some are compiled`,
+        UPLOAD_RETRY_SECONDS,
+      );
+  }
+
   /**
    * `kind`: what the upload makes one more of.
    * @throws StatefoldError RATE_LIMITED where as many uploads of the tenant wait as may, QUOTA_EXCEEDED
@@ -411,16 +424,8 @@ export class DeploymentService implements Deployments {
     const full = await this.#options.storageRefusal?.(tenantId);
     if (full !== undefined) throw full;
     this.#room.require(tenantId);
+    this.requireFewerUploads(tenantId);
     const { quotaOf = () => Infinity } = this.#options;
-    const most = quotaOf(tenantId, 'pendingUploads');
-    const pending = this.pendingUploads(tenantId);
-    if (pending >= most)
-      throw rateLimited(
-        'pendingUploads',
-        most,
-        `${pending} uploads of this tenant wait for their compilation, the most that may; send this one again when some are compiled`,
-        UPLOAD_RETRY_SECONDS,
-      );
     if (kind === undefined) return this.#pending.during(tenantId, keep);
     const being = `${tenantId}/${kind}`;
     const has =

@@ -33,6 +33,8 @@ export interface RevisionAnswer {
 export interface Deployments {
   /** Uploads of the tenant that wait for their compilation, in this process. */
   pendingUploads(tenantId: string): number;
+  /** What is refused for it need not be read. @throws StatefoldError RATE_LIMITED where as many uploads of the tenant wait as may */
+  requireFewerUploads(tenantId: string): void;
   uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity>;
   /** `projectionId`: redeploys that one (`NOT_FOUND` when it isn't the tenant's). */
   uploadProjection(

@@ -179,6 +179,7 @@ const uploadProjection = route({
   serve: async ({ deployments, settings, waits }, call) => {
     const { tenantId } = call;
     const { waitSeconds } = call.query();
+    deployments.requireFewerUploads(tenantId);
     const { sources, fields } = await call.body();
     const notifications =
       fields.config === undefined ? undefined : readNotificationConfig(fields.config, settings.maxJsonDepth);

@@ -77,6 +77,7 @@ const uploadReducer = route({
   serve: async ({ deployments, waits }, call) => {
     const { tenantId } = call;
     const { waitSeconds } = call.query();
+    deployments.requireFewerUploads(tenantId);
     const { sources } = await call.body();
     const uploaded = await deployments.uploadReducer(tenantId, sources);
     const reached =
