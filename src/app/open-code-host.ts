@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { DotnetCodeHost, type DotnetCodeHostOptions } from '../code-host/dotnet/dotnet-code-host.js';
+import { forkServer } from '../jail/fork-server.js';
 import { describeJail, type Jail } from '../jail/jail.js';
 import { jailOf, requireDotnet } from '../jail/launch.js';
 import { RefusingCodeHost } from '../code-host/dotnet/refusing-code-host.js';
@@ -84,6 +85,7 @@ export function openCodeHost(ground: Ground, catalog: Catalog): OpenedCodeHost {
       halt: (strike) => health.halt(strike),
     },
   };
+  forkServer.home = options.workDir;
   // What only forwards requests compiles and runs nothing.
   if (settings.roles.includes('tasks')) requireDotnet(options);
   const jail: Jail = settings.unsafeNoSandbox ? { kind: 'none' } : jailOf(options, settings.sandboxUidBase);

@@ -92,6 +92,7 @@ export class Polling {
   readonly #options: PollingOptions;
   readonly #timers: Timers;
   readonly #polls = new Set<AbortController>();
+  #closed = false;
 
   constructor(options: PollingOptions) {
     this.#options = options;
@@ -136,6 +137,7 @@ export class Polling {
     const { hub, quota } = this.#options;
     const { source, wanted } = followed;
     this.#polls.add(ended);
+    if (this.#closed) ended.abort();
     try {
       return await poll(hub, {
         ...{ tenantId, source, from, wanted },
@@ -157,6 +159,7 @@ export class Polling {
 
   /** Answers the long polls that wait, with what there is. */
   close(): void {
+    this.#closed = true;
     for (const one of this.#polls) one.abort();
   }
 }

@@ -48,6 +48,7 @@ export class PositionWaits {
   readonly #options: PositionWaitsOptions;
   readonly #timers: Timers;
   readonly #waiting = new Set<AbortController>();
+  #closed = false;
 
   constructor(options: PositionWaitsOptions) {
     this.#options = options;
@@ -89,6 +90,7 @@ export class PositionWaits {
 
   /** What waits is answered with where it stands. */
   close(): void {
+    this.#closed = true;
     for (const one of this.#waiting) one.abort();
   }
 
@@ -154,6 +156,7 @@ export class PositionWaits {
     const until = this.#timers.now() + (request.method === 'GET' ? seconds * 1000 : 0);
     return untilClientLeaves(response, async (controller) => {
       this.#waiting.add(controller);
+      if (this.#closed) controller.abort();
       try {
         return await work(controller.signal, () => Math.max(0, until - this.#timers.now()));
       } finally {

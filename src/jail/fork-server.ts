@@ -33,6 +33,8 @@ export interface Exit {
   /** Null where a signal ended it. */
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
+  /** What started it ended, and it was ended with that: nothing of it is its own doing. */
+  readonly isLost?: boolean;
 }
 
 export type ForkAnswer =
@@ -78,8 +80,16 @@ function killSession(pid: number): void {
   }
 }
 
+/** What starts others has ended meanwhile. */
+export class LostError extends Error {}
+
+/** The socket is not there. */
+class UnreachableError extends Error {}
+
 /** One that is being started, or has not ended. */
 interface Entry {
+  /** What started it. */
+  readonly child: ChildProcess;
   readonly wanted: number;
   readonly pipes: Map<number, Socket>;
   pid: number | undefined;
@@ -93,12 +103,14 @@ interface Entry {
 /** What starts others, and where it finds this process. */
 interface Running {
   readonly child: ChildProcess;
-  /** The path of the socket, once it is there. */
-  listening: Promise<string>;
+  socket: Promise<Listening>;
 }
 
-/** The socket is not there. */
-class UnreachableError extends Error {}
+/** A socket in a folder that only this user enters. */
+interface Listening {
+  readonly path: string;
+  readonly close: () => void;
+}
 
 /**
  * Starts processes by way of a small one (docs/decisions/processes-are-started-by-a-small-one.md). For each that a process starts
@@ -106,44 +118,71 @@ class UnreachableError extends Error {}
  * spread over what follows, for pages that are written again.
  */
 export class ForkServer {
+  /** Has the socket where the system has no folder for what is passing. */
+  home: string | undefined;
   #running: Promise<Running> | undefined;
-  #entries = new Map<number, Entry>();
+  readonly #entries = new Map<number, Entry>();
   readonly #byToken = new Map<string, Entry>();
   #lastId = 0;
 
-  /** Resolves when it runs. @throws Error when it can't be started */
+  /** Resolves when it runs. @throws Error when it can't be started; LostError: not now */
   async fork(fork: Fork): Promise<Forked> {
-    const running = await (this.#running ??= this.#start(fork.cwd).catch((error: unknown) => {
-      this.#running = undefined;
-      throw error;
-    }));
-    const { listening } = running;
+    const used = this.#opened();
     try {
-      return await this.#ask(running.child, await listening, fork);
+      return await this.#fork(await used, fork);
+    } catch (error) {
+      if (!(error instanceof LostError)) throw error;
+      // That it has ended may be told later than that nothing reaches it.
+      if (this.#running === used) this.#running = undefined;
+      return this.#fork(await this.#opened(), fork);
+    }
+  }
+
+  async #fork(running: Running, fork: Fork): Promise<Forked> {
+    const { child, socket } = running;
+    try {
+      return await this.#ask(child, (await socket).path, fork);
     } catch (error) {
       if (!(error instanceof UnreachableError)) throw error;
       // Somebody cleans up what looks left behind in the folder of what is passing.
-      if (running.listening === listening) running.listening = this.#listen(running.child, fork.cwd);
-      return this.#ask(running.child, await running.listening, fork);
+      if (running.socket === socket) {
+        running.socket = this.#listen();
+        socket.then(({ close }) => close(), ignore);
+      }
+      return this.#ask(child, (await running.socket).path, fork);
     }
+  }
+
+  /** What starts others: it is started where it isn't there. */
+  #opened(): Promise<Running> {
+    if (this.#running !== undefined) return this.#running;
+    const running = (this.#running = this.#start());
+    const forget = (): void => {
+      if (this.#running === running) this.#running = undefined;
+    };
+    running.then(({ child }) => child.once('exit', forget), forget);
+    return running;
   }
 
   async #ask(child: ChildProcess, path: string, fork: Fork): Promise<Forked> {
     const id = ++this.#lastId;
     const token = randomBytes(16).toString('hex');
     const pipes = new Map<number, Socket>();
-    let exited: (exit: Exit) => void = () => undefined;
+    let exited: (exit: Exit) => void = ignore;
     const end = new Promise<Exit>((resolve) => (exited = resolve));
-    // One that hangs answers nobody any more, and there is to be another.
-    const late = setTimeout(() => child.kill('SIGKILL'), START_MS);
+    let late: NodeJS.Timeout | undefined;
     try {
       const pid = await new Promise<number>((started, failed) => {
-        const entry = { wanted: fork.pipes.length, pipes, pid: undefined, isOver: false, started, failed, exited };
+        const entry: Entry = {
+          ...{ child, wanted: fork.pipes.length, pipes, pid: undefined, isOver: false, started, failed, exited },
+        };
         this.#entries.set(id, entry);
         this.#byToken.set(token, entry);
         this.#keepAlive(child);
+        // What is there by then is read before: this process may have stood still.
+        late = setTimeout(() => setImmediate(() => this.#overdue(token)), START_MS);
         const request: ForkRequest = { ...fork, id, path, token };
-        child.send(request, (error) => error && failed(error));
+        child.send(request, (error) => error && failed(new LostError(error.message)));
       });
       return new Forked(pid, pipes, end);
     } catch (error) {
@@ -157,41 +196,54 @@ export class ForkServer {
     }
   }
 
-  /** Starts what starts others. @param otherwise a folder of this process */
-  async #start(otherwise: string): Promise<Running> {
+  /** What answers nobody makes room for another. */
+  #overdue(token: string): void {
+    const entry = this.#byToken.get(token);
+    if (entry?.pid === undefined) return void entry?.child.kill('SIGKILL');
+    killSession(entry.pid);
+    entry.failed(new Error('what leads from the process did not come'));
+  }
+
+  async #start(): Promise<Running> {
     const child = spawn(process.execPath, [fileURLToPath(new URL('./fork-server-process.js', import.meta.url))], {
       // The session is its own, so that a terminal's Ctrl-C doesn't reach it. Nothing of this process's environment goes along: it holds keys.
       detached: true,
       env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
+    if (child.pid === undefined) {
+      const [error] = (await once(child, 'error')) as [Error];
+      throw error;
+    }
     child.unref();
+    child.on('error', ignore);
     child.on('message', (answer) => this.#answered(answer as ForkAnswer, child));
-    let isGone = false;
-    const gone = (): void => {
-      if (isGone) return;
-      isGone = true;
-      this.#running = undefined;
-      this.#lost();
-    };
-    child.once('error', gone).once('exit', gone);
-    const listening = this.#listen(child, otherwise);
-    await listening;
-    return { child, listening };
+    child.once('exit', () => this.#lost(child));
+    try {
+      const socket = await this.#listen();
+      const running: Running = { child, socket: Promise.resolve(socket) };
+      const close = (): void => void running.socket.then((last) => last.close(), ignore);
+      child.once('exit', close);
+      if (child.exitCode === null && child.signalCode === null) return running;
+      close();
+      throw new LostError('the process that starts others has ended');
+    } catch (error) {
+      child.kill('SIGKILL');
+      child.channel?.unref();
+      throw error;
+    }
   }
 
-  /** Until the child ends. */
-  async #listen(child: ChildProcess, otherwise: string): Promise<string> {
-    const folder = privateFolder(otherwise);
-    const path = join(folder, 's');
-    const server = createServer((socket) => this.#greeted(socket)).unref();
-    child.once('exit', () => {
-      server.close();
-      rmSync(folder, { recursive: true, force: true });
-    });
-    server.listen(path);
-    await once(server, 'listening');
-    return path;
+  /** @throws UnreachableError where there is no place for a socket now */
+  async #listen(): Promise<Listening> {
+    let last: unknown;
+    for (const within of [tmpdir(), this.home])
+      try {
+        if (within !== undefined) return await listenIn(within, (socket) => this.#greeted(socket));
+      } catch (error) {
+        last = error;
+      }
+    throw new UnreachableError(`there is no place for a socket: ${(last as Error).message}`);
   }
 
   #answered(answer: ForkAnswer, child: ChildProcess): void {
@@ -239,13 +291,13 @@ export class ForkServer {
   }
 
   /** Nobody tells any more how they end. */
-  #lost(): void {
-    const entries = [...this.#entries.values()];
-    this.#entries = new Map();
-    for (const { pid, failed, exited } of entries) {
-      failed(new Error('the process that starts others has ended'));
+  #lost(child: ChildProcess): void {
+    for (const [id, { child: by, pid, failed, exited }] of [...this.#entries]) {
+      if (by !== child) continue;
+      this.#entries.delete(id);
+      failed(new LostError('the process that starts others has ended'));
       if (pid !== undefined) killSession(pid);
-      exited({ code: null, signal: 'SIGKILL' });
+      exited({ code: null, signal: 'SIGKILL', isLost: true });
     }
   }
 
@@ -256,14 +308,26 @@ export class ForkServer {
   }
 }
 
-/** The length of a socket's path is bounded, and a system may have no folder for what is passing. */
-function privateFolder(otherwise: string): string {
+async function listenIn(within: string, greeted: (socket: Socket) => void): Promise<Listening> {
+  const folder = mkdtempSync(join(within, 'statefold-'));
+  const server = createServer(greeted).unref();
+  const close = (): void => {
+    server.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
   try {
-    return mkdtempSync(join(tmpdir(), 'statefold-'));
-  } catch {
-    return mkdtempSync(join(otherwise, 's-'));
+    server.listen(join(folder, 's'));
+    await once(server, 'listening');
+  } catch (error) {
+    close();
+    throw error;
   }
+  // Of one connection that can't be accepted its start is told, when it is overdue.
+  server.on('error', ignore);
+  return { path: join(folder, 's'), close };
 }
+
+function ignore(): void {}
 
 /** Of this process; it is there from the first time that it is asked. */
 export const forkServer = new ForkServer();

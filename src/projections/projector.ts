@@ -547,7 +547,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     if (tables.hasErasures)
       logger.info(
         about,
-        'a projection gives another state than it told before: events of aggregates that were erased since are gone. What was told holds until the projection is built again',
+        'a projection gives another state than it told before: events of aggregates that were erased since are gone, or else its code does not depend on its events alone. What was told holds until the projection is built again',
       );
     else
       logger.warn(

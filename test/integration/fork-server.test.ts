@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import test from 'node:test';
+import test, { type TestContext } from 'node:test';
 import { ForkServer, type Fork, type Forked } from '../../src/jail/fork-server.js';
 import { childrenOf, commandLineOf } from '../support/load-world.js';
 import { until } from '../support/service.js';
@@ -13,11 +13,28 @@ import { until } from '../support/service.js';
 const shell = (script: string, pipes: readonly number[] = []): Fork => ({
   command: '/bin/sh',
   args: ['-c', script],
-  cwd: tmpdir(),
+  cwd: '/',
   env: { PATH: '/usr/bin:/bin' },
   pipes,
 });
 const lives = (pid: number): boolean => commandLineOf(pid) !== '';
+
+function folderOf(t: Pick<TestContext, 'after'>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'statefold-forks-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function withTmpdir(folder: string, work: () => Promise<void>): Promise<void> {
+  const before = process.env['TMPDIR'];
+  process.env['TMPDIR'] = folder;
+  try {
+    await work();
+  } finally {
+    if (before === undefined) delete process.env['TMPDIR'];
+    else process.env['TMPDIR'] = before;
+  }
+}
 
 async function textOf(forked: Forked, descriptor: number): Promise<string> {
   let text = '';
@@ -96,38 +113,50 @@ test('a process is started by way of a small one', async (t) => {
   });
 
   await t.test('a folder that somebody has cleaned up is made anew, and what runs goes on', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'statefold-forks-'));
-    t.after(() => rmSync(folder, { recursive: true, force: true }));
-    const before = process.env['TMPDIR'];
-    process.env['TMPDIR'] = folder;
-    const own = new ForkServer();
-    try {
+    const folder = folderOf(t);
+    await withTmpdir(folder, async () => {
+      const own = new ForkServer();
       const running = await own.fork(shell('read line <&3; exit 4', [3]));
       for (const one of readdirSync(folder)) rmSync(join(folder, one), { recursive: true });
       const codes = [1, 2, 3].map(async (code) => (await (await own.fork(shell(`exit ${code}`, [1]))).exited).code);
       assert.deepEqual(await Promise.all(codes), [1, 2, 3]);
       running.pipes.get(3)?.resume().write('\n');
       assert.equal((await running.exited).code, 4);
-    } finally {
-      if (before === undefined) delete process.env['TMPDIR'];
-      else process.env['TMPDIR'] = before;
-    }
+    });
   });
+
+  await t.test(
+    'where the system has no folder for what is passing the socket is at home; with none nothing is left behind',
+    async () => {
+      const own = new ForkServer();
+      const home = folderOf(t);
+      const before = childrenOf(process.pid).length;
+      await withTmpdir('/no/such/folder', async () => {
+        for (let i = 0; i < 3; i++)
+          await assert.rejects(own.fork(shell('exit 1', [1])), /no place for a socket: .*ENOENT/);
+        await until(() => childrenOf(process.pid).length === before);
+        own.home = home;
+        const forked = await own.fork(shell('exit 6', [1]));
+        assert.equal(readdirSync(home).length, 1);
+        assert.equal((await forked.exited).code, 6);
+      });
+    },
+  );
 
   await t.test('where the small one is ended, so are those of it, and the next start has another', async () => {
     const forked = await forks.fork(shell('sleep 1000', [1]));
     for (const pid of childrenOf(process.pid))
       if (commandLineOf(pid).includes('fork-server-process')) process.kill(pid, 'SIGKILL');
-    assert.deepEqual(await forked.exited, { code: null, signal: 'SIGKILL' });
+    // A start that is asked for meanwhile is one of the next.
+    const next = forks.fork(shell('exit 5'));
+    assert.deepEqual(await forked.exited, { code: null, signal: 'SIGKILL', isLost: true });
     await until(() => !lives(forked.pid));
-    const next = await forks.fork(shell('exit 5'));
-    assert.equal((await next.exited).code, 5);
+    assert.equal((await (await next).exited).code, 5);
   });
 });
 
 test('who is killed leaves neither the small process nor its folder', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'statefold-forks-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = folderOf(t);
   const program = `
     const { forkServer } = await import(${JSON.stringify(new URL('../../src/jail/fork-server.js', import.meta.url).href)});
     const { pid } = await forkServer.fork({ command: '/bin/sh', args: ['-c', 'read line <&3'], cwd: '/', env: {}, pipes: [3] });

@@ -599,6 +599,25 @@ test('an import that is refused before it was sent whole is answered, and nothin
   assert.equal(healthy.statusCode, 200);
 });
 
+test('an import whose owner is gone is answered, and the process goes on when its client leaves in the middle', async (t) => {
+  const pair = await edgePair(t);
+  const { a, b } = pair;
+  b.kill();
+  const sent = httpRequest(`${a.url}/admin/tenants/${TENANT}/import`, {
+    method: 'POST',
+    headers: { 'X-Admin-Key': ADMIN_KEY, 'Content-Type': 'application/cloudevents+x-ndjson' },
+  });
+  sent.on('error', () => undefined);
+  for (let n = 0; n < 100; n++) sent.write('x'.repeat(100_000));
+  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+  assert.equal(answer.statusCode, 503);
+  answer.resume();
+  sent.destroy();
+  await once(sent, 'close');
+  // What was left of the request is told as an error to whoever still listens, which nobody does.
+  for (let turn = 0; turn < 3; turn++) assert.equal((await fetch(`${a.url}/health`)).status, 200);
+});
+
 test('a process that drains serves what comes, and asks for no more', async (t) => {
   const pair = await edgePair(t);
   const { b } = pair;

@@ -243,6 +243,7 @@ before(async () => {
     onActivated: () => undefined,
   };
   const deployments: Partial<Deployments> = {
+    requireFewerUploads: () => undefined,
     uploadReducer: (_tenantId, sources) => {
       uploads.push({ sources });
       return Promise.resolve({ ...artefact, reducerId: 'r9', status: 'pending_compilation' });

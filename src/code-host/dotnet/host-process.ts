@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { Socket } from 'node:net';
 import { FrameSplitter } from './frame-splitter.js';
-import { forkServer, type Forked } from '../../jail/fork-server.js';
+import { forkServer, LostError, type Forked } from '../../jail/fork-server.js';
 import type { Launch } from '../../jail/launch.js';
 import { Seal, SEAL_BYTES } from './seal.js';
 import { type Frame, MAX_FRAME, Tag, WireError } from './wire.js';
@@ -91,7 +91,7 @@ export class HostProcess {
     );
     forkServer.fork({ command, args, cwd, env, niceness, pipes: [STDERR, FRAMES, LIFE] }).then(
       (child) => this.#begun(child),
-      (error: unknown) => this.#end(`could not be started: ${(error as Error).message}`, false),
+      (error: unknown) => this.#end(`could not be started: ${(error as Error).message}`, error instanceof LostError),
     );
   }
 

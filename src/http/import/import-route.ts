@@ -124,6 +124,8 @@ export class ImportRoute {
 /** What is sent on of the request. Its end is not the request's, whose client is to read an answer that comes before it has sent all. */
 function bodyOf(request: IncomingMessage): Readable {
   const body = new PassThrough();
+  // Where nobody sends it on, nobody hears of its end.
+  body.on('error', () => undefined);
   request.once('close', () => {
     if (!request.complete) body.destroy(new RequestAbortedError('the client closed the connection'));
   });

@@ -239,16 +239,22 @@ export class EmbeddedEngine {
   async #removeLost(): Promise<void> {
     const { directory, logger } = this.#options;
     const data = join(directory, ENGINE_FOLDER);
-    const lost = lostDefinition(data);
-    if (lost === undefined) return;
+    let lost: string | undefined;
     try {
+      lost = lostDefinition(data);
+      if (lost === undefined) return;
       await rm(data, { recursive: true, force: true });
       logger.warn(
         { lost },
         'The embedded read store had lost a definition, as on a full disk; it is filled from the log',
       );
     } catch (error) {
-      logger.warn({ err: error, lost }, 'The embedded read store has lost a definition, and can not be removed');
+      logger.warn(
+        { err: error, lost },
+        lost === undefined
+          ? 'Whether the embedded read store has lost a definition can not be seen'
+          : 'The embedded read store has lost a definition, and can not be removed',
+      );
     }
   }
 

@@ -121,9 +121,12 @@ export class JailedSql implements TenantSql {
       // The place is held until the process has ended, which is after the answer has begun.
       this.#pool
         .use(QUEUE_MS, signal, async () => {
-          this.#emptied ??= this.#empty();
-          await this.#emptied;
           this.#requireRoom();
+          this.#emptied ??= this.#empty().catch((error: unknown) => {
+            this.#emptied = undefined;
+            throw error;
+          });
+          await this.#emptied;
           const copy = await copies.refresh(tenantId);
           signal.throwIfAborted();
           await this.#run(launch, copy, statement, sent, signal, resolve);
@@ -147,7 +150,7 @@ export class JailedSql implements TenantSql {
 
   /** What a statement needs of the disk is not taken from the log; and on a full one ClickHouse loses the definitions that it changes. */
   #requireRoom(): void {
-    if (isFull(this.#options.directory, LOG_RESERVE_BYTES))
+    if (isFull(dirname(this.#options.directory), LOG_RESERVE_BYTES))
       throw new StatefoldError(
         'UNAVAILABLE',
         'the disk of the service is full, and a statement needs room for its rows; send it again later',
@@ -327,7 +330,11 @@ export class JailedSql implements TenantSql {
           );
         }
       };
-      void child.closed.then(({ code, signal: by }) => done(by ?? `exit code ${code ?? 'unknown'}`));
+      void child.closed.then(({ code, signal: by, isLost }) => {
+        if (isLost === true)
+          why ??= new StatefoldError('UNAVAILABLE', 'The process of the statement was ended; send the statement again');
+        done(by ?? `exit code ${code ?? 'unknown'}`);
+      });
     });
     return { outcome, ended, end: (reason) => stop(new StatefoldError('UNAVAILABLE', reason)) };
   }
