@@ -86,6 +86,7 @@ export function openCodeHost(ground: Ground, catalog: Catalog): OpenedCodeHost {
     },
   };
   forkServer.home = options.workDir;
+  shutdown.add('fork server', () => forkServer.close());
   // What only forwards requests compiles and runs nothing.
   if (settings.roles.includes('tasks')) requireDotnet(options);
   const jail: Jail = settings.unsafeNoSandbox ? { kind: 'none' } : jailOf(options, settings.sandboxUidBase);

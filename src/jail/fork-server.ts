@@ -153,6 +153,18 @@ export class ForkServer {
     }
   }
 
+  /** Resolves when what starts others has ended. While there is one that it has started it stays: to end it would end that. */
+  async close(): Promise<void> {
+    const running = await this.#running?.catch(ignore);
+    if (running === undefined || this.#entries.size > 0) return;
+    const { child } = running;
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.ref();
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  }
+
   /** What starts others: it is started where it isn't there. */
   #opened(): Promise<Running> {
     if (this.#running !== undefined) return this.#running;

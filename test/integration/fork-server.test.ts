@@ -155,6 +155,21 @@ test('a process is started by way of a small one', async (t) => {
   });
 });
 
+test('what starts others is ended when nothing of it runs', async () => {
+  const forks = new ForkServer();
+  await forks.close();
+  const forked = await forks.fork(shell('read line <&3', [3]));
+  const [server] = childrenOf(process.pid).filter((pid) => childrenOf(pid).includes(forked.pid));
+  assert.ok(server !== undefined);
+  await forks.close();
+  assert.ok(lives(server) && lives(forked.pid));
+  forked.kill();
+  await forked.exited;
+  await forks.close();
+  assert.equal(lives(server), false);
+  assert.equal((await (await forks.fork(shell('exit 2'))).exited).code, 2);
+});
+
 test('who is killed leaves neither the small process nor its folder', async (t) => {
   const folder = folderOf(t);
   const program = `

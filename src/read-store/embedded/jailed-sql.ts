@@ -159,7 +159,9 @@ export class JailedSql implements TenantSql {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const child of this.#running) child.kill();
+    const running = [...this.#running];
+    for (const child of running) child.kill();
+    await Promise.all(running.map(({ exited }) => exited));
     await rm(this.#options.directory, { recursive: true, force: true });
   }
 
