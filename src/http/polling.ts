@@ -6,7 +6,7 @@ import type { FeedHub } from '../feed/hub.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import { poll, type Polled } from '../feed/poll.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
-import { untilClientLeaves } from './client-leaves.js';
+import { EndableWaits } from './client-leaves.js';
 import type { FollowQuery, Followed } from './followed.js';
 import { memoryOf, type RequestMemory } from './request-memory.js';
 import type { Call } from './route.js';
@@ -43,7 +43,7 @@ interface Filling<T> {
   readonly followed: Followed<T>;
   readonly from: number;
   readonly waitSeconds: number;
-  readonly ended: AbortController;
+  readonly signal: AbortSignal;
 }
 
 /** The page of a poll, as it is filled. */
@@ -91,8 +91,7 @@ class Page<T> {
 export class Polling {
   readonly #options: PollingOptions;
   readonly #timers: Timers;
-  readonly #polls = new Set<AbortController>();
-  #closed = false;
+  readonly #waits = new EndableWaits();
 
   constructor(options: PollingOptions) {
     this.#options = options;
@@ -112,9 +111,9 @@ export class Polling {
     const memory = memoryOf(request);
     await memory?.pageOf(response);
     const page = new Page(followed, limit, memory);
-    await untilClientLeaves(response, async (ended) => {
+    await this.#waits.during(response, async ({ signal }) => {
       const from = after === undefined ? await feed.start() : after + 1;
-      const polled = await this.#fill(call, page, { followed, from, waitSeconds, ended });
+      const polled = await this.#fill(call, page, { followed, from, waitSeconds, signal });
       await page.filled();
       // While it waited the tenant may have come to be served anew: the former feed knows nothing of what was told since.
       const served = notified.active(tenantId);
@@ -129,38 +128,31 @@ export class Polling {
     });
   }
 
-  async #fill<T>(
+  #fill<T>(
     { request, tenantId }: PollCall,
     page: Page<T>,
-    { followed, from, waitSeconds, ended }: Filling<T>,
+    { followed, from, waitSeconds, signal }: Filling<T>,
   ): Promise<Polled> {
     const { hub, quota } = this.#options;
     const { source, wanted } = followed;
-    this.#polls.add(ended);
-    if (this.#closed) ended.abort();
-    try {
-      return await poll(hub, {
-        ...{ tenantId, source, from, wanted },
-        nextPage: () => page.nextPart(),
-        take: (item) => page.take(item),
-        scanMs: wanted === undefined ? undefined : SCAN_MS,
-        waitMs: request.method === 'GET' ? waitSeconds * 1000 : 0,
-        waiting: () => {
-          memoryOf(request)?.noPage();
-          return quota.take(tenantId);
-        },
-        timers: this.#timers,
-        signal: ended.signal,
-      });
-    } finally {
-      this.#polls.delete(ended);
-    }
+    return poll(hub, {
+      ...{ tenantId, source, from, wanted },
+      nextPage: () => page.nextPart(),
+      take: (item) => page.take(item),
+      scanMs: wanted === undefined ? undefined : SCAN_MS,
+      waitMs: request.method === 'GET' ? waitSeconds * 1000 : 0,
+      waiting: () => {
+        memoryOf(request)?.noPage();
+        return quota.take(tenantId);
+      },
+      timers: this.#timers,
+      signal,
+    });
   }
 
   /** Answers the long polls that wait, with what there is. */
   close(): void {
-    this.#closed = true;
-    for (const one of this.#polls) one.abort();
+    this.#waits.close();
   }
 }
 

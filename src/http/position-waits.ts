@@ -6,7 +6,7 @@ import { ALL_EVENTS } from '../feed/sources.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import type { Projections } from '../projections/projections.js';
-import { untilClientLeaves } from './client-leaves.js';
+import { EndableWaits } from './client-leaves.js';
 import type { ConcurrencyQuota } from './concurrency-quota.js';
 import { described, integerFrom, integerText } from './parameters.js';
 import { memoryOf } from './request-memory.js';
@@ -47,8 +47,7 @@ type WaitingCall = Pick<Call, 'request' | 'response' | 'tenantId'>;
 export class PositionWaits {
   readonly #options: PositionWaitsOptions;
   readonly #timers: Timers;
-  readonly #waiting = new Set<AbortController>();
-  #closed = false;
+  readonly #waits = new EndableWaits();
 
   constructor(options: PositionWaitsOptions) {
     this.#options = options;
@@ -90,8 +89,7 @@ export class PositionWaits {
 
   /** What waits is answered with where it stands. */
   close(): void {
-    this.#closed = true;
-    for (const one of this.#waiting) one.abort();
+    this.#waits.close();
   }
 
   async #event(
@@ -154,15 +152,7 @@ export class PositionWaits {
     work: (signal: AbortSignal, leftMs: () => number) => Promise<boolean>,
   ): Promise<boolean> {
     const until = this.#timers.now() + (request.method === 'GET' ? seconds * 1000 : 0);
-    return untilClientLeaves(response, async (controller) => {
-      this.#waiting.add(controller);
-      if (this.#closed) controller.abort();
-      try {
-        return await work(controller.signal, () => Math.max(0, until - this.#timers.now()));
-      } finally {
-        this.#waiting.delete(controller);
-      }
-    });
+    return this.#waits.during(response, ({ signal }) => work(signal, () => Math.max(0, until - this.#timers.now())));
   }
 }
 

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { untilClientLeaves } from './client-leaves.js';
+import { EndableWaits } from './client-leaves.js';
 import type { ConcurrencyQuota } from './concurrency-quota.js';
 import { described, integerFrom } from './parameters.js';
 
@@ -13,8 +13,7 @@ export const WAITED = described(
 
 /** Answers that wait, for as long as their clients asked, for something to end that goes on without them. */
 export class Waits {
-  readonly #open = new Set<AbortController>();
-  #closed = false;
+  readonly #waits = new EndableWaits();
 
   constructor(private readonly connections: ConcurrencyQuota) {}
 
@@ -34,23 +33,19 @@ export class Waits {
     } catch {
       return work(AbortSignal.abort());
     }
-    return untilClientLeaves(response, async (controller) => {
+    return this.#waits.during(response, async (controller) => {
       const timer = setTimeout(() => controller.abort(), seconds * 1000);
-      this.#open.add(controller);
-      if (this.#closed) controller.abort();
       try {
         return await work(controller.signal);
       } finally {
         clearTimeout(timer);
         release();
-        this.#open.delete(controller);
       }
     });
   }
 
   /** Those that wait are answered with what there is. */
   close(): void {
-    this.#closed = true;
-    for (const controller of this.#open) controller.abort();
+    this.#waits.close();
   }
 }

@@ -6,6 +6,10 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { InvariantError } from '../core/errors.js';
+
+/** Where programs of the system lie. The service's own PATH does not go along. */
+export const SYSTEM_PATH = '/usr/local/bin:/usr/bin:/bin';
 
 /** A program to be started, in a session of its own. */
 export interface Fork {
@@ -50,8 +54,6 @@ const MOST_GREETING = 64;
 
 /** A process that was started. */
 export class Forked {
-  /** Resolves when it has ended; others may hold what leads from it. */
-  readonly exited: Promise<Exit>;
   /** Resolves when it has ended and nothing more comes from it. */
   readonly closed: Promise<Exit>;
 
@@ -59,11 +61,18 @@ export class Forked {
     readonly pid: number,
     /** Paused: who reads one resumes it. */
     readonly pipes: ReadonlyMap<number, Socket>,
-    exited: Promise<Exit>,
+    /** Resolves when it has ended; others may hold what leads from it. */
+    readonly exited: Promise<Exit>,
   ) {
-    this.exited = exited;
     const ends = [...pipes.values()].map((pipe) => new Promise<void>((resolve) => pipe.once('close', () => resolve())));
     this.closed = Promise.all(ends).then(() => exited);
+  }
+
+  /** Of one of the descriptors that were asked for. Nobody else need listen for its errors. */
+  pipe(descriptor: number): Socket {
+    const pipe = this.pipes.get(descriptor);
+    if (pipe === undefined) throw new InvariantError(`descriptor ${descriptor} leads nowhere`);
+    return pipe;
   }
 
   /** Ends it and whatever it has started, at once. */
@@ -185,9 +194,8 @@ export class ForkServer {
     let late: NodeJS.Timeout | undefined;
     try {
       const pid = await new Promise<number>((started, failed) => {
-        const entry: Entry = {
-          ...{ child, wanted: fork.pipes.length, pipes, pid: undefined, isOver: false, started, failed, exited },
-        };
+        const wanted = fork.pipes.length;
+        const entry: Entry = { child, wanted, pipes, pid: undefined, isOver: false, started, failed, exited };
         this.#entries.set(id, entry);
         this.#byToken.set(token, entry);
         this.#keepAlive(child);
@@ -220,7 +228,7 @@ export class ForkServer {
     const child = spawn(process.execPath, [fileURLToPath(new URL('./fork-server-process.js', import.meta.url))], {
       // The session is its own, so that a terminal's Ctrl-C doesn't reach it. Nothing of this process's environment goes along: it holds keys.
       detached: true,
-      env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
+      env: { PATH: SYSTEM_PATH },
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
     if (child.pid === undefined) {

@@ -101,21 +101,23 @@ export class HostProcess {
     void child.exited.then(({ code, signal }) => {
       setTimeout(() => this.#ending(code, signal), STDERR_GRACE_MS).unref();
     });
-    for (const pipe of child.pipes.values()) pipe.on('error', ignore);
-    const [stderr, frames, life] = [STDERR, FRAMES, LIFE].map((descriptor) => child.pipes.get(descriptor) as Socket);
-    stderr?.on('data', (chunk: Buffer) => this.#keepStderr(chunk, stderr)).resume();
-    life?.on('data', () => this.refuse(new WireError('it wrote where nothing is read'))).resume();
-    frames?.on('data', (chunk: Buffer) => this.#take(chunk)).resume();
+    const [stderr, frames] = [child.pipe(STDERR), child.pipe(FRAMES)];
+    stderr.on('data', (chunk: Buffer) => this.#keepStderr(chunk, stderr)).resume();
+    child
+      .pipe(LIFE)
+      .on('data', () => this.refuse(new WireError('it wrote where nothing is read')))
+      .resume();
+    frames.on('data', (chunk: Buffer) => this.#take(chunk)).resume();
     if (this.#killReason !== undefined) return child.kill();
     // Before all else: while nothing but the program itself is in the process.
-    frames?.write(sealFrame(this.#seal.key));
-    for (const frame of this.#early) frames?.write(frame);
+    frames.write(sealFrame(this.#seal.key));
+    for (const frame of this.#early) frames.write(frame);
     this.#early = [];
     this.#handlers.onStart?.(child.pid);
   }
 
   get #frames(): Socket | undefined {
-    return this.#child?.pipes.get(FRAMES);
+    return this.#child?.pipe(FRAMES);
   }
 
   get pid(): number | undefined {
@@ -223,8 +225,6 @@ export class HostProcess {
     return Buffer.concat(this.#stderr).toString('utf8');
   }
 }
-
-const ignore = (): void => undefined;
 
 function sealFrame(key: Buffer): Buffer {
   const head = Buffer.alloc(4 + HEAD);

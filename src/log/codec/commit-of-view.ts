@@ -1,4 +1,5 @@
 import {
+  eventCount,
   withId,
   type AggregateCommit,
   type EventSpan,
@@ -117,16 +118,15 @@ export function storedTransaction(
   const { timestamp } = value;
   const part = (of: TransactionPartValue, p: number): AggregateCommit => storedPart(offset, value, of, eventIds?.[p]);
   if (value.parts.every(({ baseVersion }) => baseVersion !== ERASED_BASE)) {
-    const eventCount = value.parts.reduce((sum, { events }) => sum + events.length, 0);
-    return { offset, timestamp, parts: value.parts.map(part), eventCount };
+    return { offset, timestamp, parts: value.parts.map(part), eventCount: eventCount(value.parts) };
   }
   const parts: AggregateCommit[] = [];
-  let eventCount = 0;
+  let first = 0;
   value.parts.forEach((of, p) => {
-    if (of.baseVersion !== ERASED_BASE) parts.push({ ...part(of, p), first: eventCount });
-    eventCount += of.events.length;
+    if (of.baseVersion !== ERASED_BASE) parts.push({ ...part(of, p), first });
+    first += of.events.length;
   });
-  return { offset, timestamp, parts, eventCount };
+  return { offset, timestamp, parts, eventCount: first };
 }
 
 /** Written out: parts of one event come by the thousand, and spreads took longer than all else of them. */

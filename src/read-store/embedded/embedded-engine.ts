@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { backOff, type BackOff } from '../../core/back-off.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
+import { SYSTEM_PATH } from '../../jail/fork-server.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import type { EngineProcessMessage, EngineProcessSettings } from './engine-process.js';
 import { ENGINE_FOLDER, lostDefinition } from './lost-definitions.js';
@@ -163,7 +164,7 @@ export class EmbeddedEngine {
         stdio: ['pipe', 'pipe', 'pipe'],
         // The engine works on libuv's threads: one a statement, and some for files.
         env: {
-          PATH: '/usr/local/bin:/usr/bin:/bin',
+          PATH: SYSTEM_PATH,
           TZ: 'UTC',
           UV_THREADPOOL_SIZE: String(HTTP_LIMITS.queries + HTTP_LIMITS.reserved + 5),
         },

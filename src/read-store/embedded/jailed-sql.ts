@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { isFull, LOG_RESERVE_BYTES } from '../../core/disk-space.js';
 import { StatefoldError } from '../../core/errors.js';
-import { forkServer, type Forked } from '../../jail/fork-server.js';
+import { forkServer, SYSTEM_PATH, type Forked } from '../../jail/fork-server.js';
 import type { Logger } from '../../core/logger.js';
 import {
   settingsOf,
@@ -288,17 +288,16 @@ export class JailedSql implements TenantSql {
     signal.addEventListener('abort', aborted, { once: true });
     if (signal.aborted) aborted();
     let stderr = '';
-    const [output, errors] = [child.pipes.get(1), child.pipes.get(2)];
-    errors
-      ?.on('data', (chunk: Buffer) => {
+    child
+      .pipe(2)
+      .on('data', (chunk: Buffer) => {
         if (stderr.length < 16_384) stderr += chunk.toString('utf8');
       })
       .resume();
     let told: QueryOutcome | undefined;
-    if (output !== undefined)
-      createInterface({ input: output }).on('line', (line) => {
-        if (told === undefined && line.startsWith('{"ok":') && line.length < MIB) told = outcomeOf(line);
-      });
+    createInterface({ input: child.pipe(1) }).on('line', (line) => {
+      if (told === undefined && line.startsWith('{"ok":') && line.length < MIB) told = outcomeOf(line);
+    });
     let markEnded: () => void = () => undefined;
     const ended = new Promise<void>((resolve) => (markEnded = resolve));
     const outcome = new Promise<void>((resolve, reject) => {
@@ -454,7 +453,7 @@ async function* rest(
 
 /** A named pipe that the engine writes its answer to. */
 async function makePipe(path: string): Promise<void> {
-  const env = { PATH: '/usr/local/bin:/usr/bin:/bin' };
+  const env = { PATH: SYSTEM_PATH };
   const made = await forkServer.fork({
     command: 'mkfifo',
     args: ['-m', '600', path],
