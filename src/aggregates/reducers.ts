@@ -200,7 +200,8 @@ export class Reducers implements TurnFold {
   async #taken(plans: readonly Planned[], outcomes: readonly FoldOutcome[]): Promise<void> {
     if (!background.isShared) return this.#takenInSlices(plans, outcomes);
     const taken = this.#taking.then(() => this.#takenInSlices(plans, outcomes));
-    this.#taking = taken.catch(() => undefined);
+    // Not on the turn of its last answers either.
+    this.#taking = taken.catch(() => undefined).then(nextTurn);
     return taken;
   }
 

@@ -90,6 +90,7 @@ test('pages in a browser', { skip: needsChromium }, async (t) => {
     return Object.fromEntries(all.map(({ key, state }) => [key, state]));
   };
   await add(8);
+  await until(async () => Object.keys(await states()).length === 4);
 
   for (const [way, live] of [
     ['websocket', /^UPGRADE .*\/stream\?/],
