@@ -7,22 +7,62 @@ import { statfsSync } from 'node:fs';
 export const LOG_RESERVE_BYTES = 64 * 1024 * 1024;
 export const STORE_RESERVE_BYTES = 32 * 1024 * 1024;
 
-/** Bytes of the file system of `path`: those that this user may write, and all. Some file systems say 0 of both. */
-export function spaceOf(path: string): { readonly free: number; readonly size: number } {
+/** Bytes of a file system: those that this user may write, and all. Some file systems say 0 of both. */
+interface Space {
+  readonly free: number;
+  readonly size: number;
+}
+
+/** Of the file system of `path`. */
+export function spaceOf(path: string): Space {
   const { blocks, bavail, bsize } = statfsSync(path);
   return { free: bavail * bsize, size: blocks * bsize };
 }
 
 /** @throws Error when a write of about so many bytes would leave less than `reserve` on the file system of `path`. */
 export function requireSpace(path: string, bytes: number, reserve: number): void {
-  const space = spaceOf(path);
+  refuseWhereFull(spaceOf(path), bytes, reserve);
+}
+
+function refuseWhereFull(space: Space, bytes: number, reserve: number): void {
   if (isTooFull(space, bytes, reserve))
     throw new Error(`the disk is full: ${space.free} bytes are left, and ${reserve} of them kept back`);
+}
+
+/** Where so much is free beyond what is kept back, nobody fills the disk until it is looked at again. */
+const PLENTY_BYTES = 1024 ** 3;
+const LOOKED_AT_AGAIN_MS = 100;
+
+/** The same for who writes all the time: a system call for each write only where the disk is nearly full. */
+export class SpaceCheck {
+  readonly #path: string;
+  readonly #reserve: number;
+  readonly #spaceOf: typeof spaceOf;
+  /** What may be written without another look, and until when, milliseconds. */
+  #plenty = 0;
+  #until = -Infinity;
+
+  constructor(path: string, reserve: number, look = spaceOf) {
+    this.#path = path;
+    this.#reserve = reserve;
+    this.#spaceOf = look;
+  }
+
+  /** @throws Error as `requireSpace` */
+  require(bytes: number, now = performance.now()): void {
+    if (now >= this.#until || 2 * bytes > this.#plenty) {
+      const space = this.#spaceOf(this.#path);
+      refuseWhereFull(space, bytes, this.#reserve);
+      this.#plenty = space.free - this.#reserve - PLENTY_BYTES;
+      this.#until = now + LOOKED_AT_AGAIN_MS;
+    }
+    this.#plenty -= 2 * bytes;
+  }
 }
 
 /** Whether that would throw for the smallest of writes. */
 export const isFull = (path: string, reserve: number): boolean => isTooFull(spaceOf(path), 0, reserve);
 
 /** Pages are copied on write, and some file systems don't say how large they are. */
-const isTooFull = ({ free, size }: ReturnType<typeof spaceOf>, bytes: number, reserve: number): boolean =>
+const isTooFull = ({ free, size }: Space, bytes: number, reserve: number): boolean =>
   size > 0 && free < reserve + 2 * bytes;

@@ -9,12 +9,14 @@ import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
 import { nextTurn } from '../core/slices.js';
 import { tenantOfKey } from '../core/slots.js';
 import { within } from '../core/within.js';
+import { FlushMoments } from './flush-moments.js';
 
 export interface LocalStoreOptions {
   readonly path: string;
   readonly logger: Logger;
-  /** A section is written when it has this many changed entries, or this long after the first. */
+  /** A section is written when it has this many changed entries, */
   readonly flushEntries?: number;
+  /** or at a moment that comes so often: the next one, unless many sections are to be written (`FlushMoments`). */
   readonly flushAfterMs?: number;
   /** Raise it when the meaning of what is stored changes: an older store is dropped and folded again from the log. */
   readonly format?: number;
@@ -67,8 +69,10 @@ export class LocalStore {
   readonly #options: LocalStoreOptions;
   readonly #dropping = new Map<string, Promise<void>>();
   readonly #remembered: SharedCache;
+  readonly #moments: FlushMoments;
 
   constructor(options: LocalStoreOptions) {
+    this.#moments = new FlushMoments(options.flushAfterMs ?? 250);
     this.#remembered = options.budget?.caches.rows ?? new SharedCache(Infinity);
     makePrivateFolder(options.path);
     this.#options = options;
@@ -104,13 +108,13 @@ export class LocalStore {
 
   /** The section of one partition's task. */
   section(name: string): StoreSection {
-    const { path, logger, flushEntries = 2000, flushAfterMs = 250, budget = UNBOUNDED } = this.#options;
+    const { path, logger, flushEntries = 2000, budget = UNBOUNDED } = this.#options;
     return new StoreSection(
       this.#db,
       name + SECTION,
       logger,
       flushEntries,
-      () => untilNext(flushAfterMs),
+      () => this.#moments.take(),
       (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES),
       budget.tenant(tenantOfKey(name)).hold('entries'),
       this.#remembered,
@@ -597,9 +601,6 @@ function bytesOf(value: unknown): number {
       return 8;
   }
 }
-
-/** Sections are written at the same moments, so that those of many tenants share a transaction and its fsync. */
-const untilNext = (everyMs: number): number => everyMs - (Math.floor(performance.now()) % everyMs);
 
 /** The order of the store: by UTF-8 bytes, which is the order of code points. */
 export function compareKeys(a: string, b: string): number {

@@ -1,6 +1,6 @@
 import { open, type Database, type RootDatabase } from 'lmdb';
 import { DAY_MS } from '../../core/clock.js';
-import { LOG_RESERVE_BYTES, requireSpace } from '../../core/disk-space.js';
+import { LOG_RESERVE_BYTES, SpaceCheck } from '../../core/disk-space.js';
 import { lmdbFailure } from '../../core/lmdb-failure.js';
 import { makeFilesPrivate, makePrivateFolder } from '../../core/private-folder.js';
 import { nextTurn } from '../../core/slices.js';
@@ -78,8 +78,7 @@ export class LmdbLog implements Log {
   readonly #topicsDb: Database<TopicMeta, string>;
   readonly #topics = new Map<string, TopicMeta>();
   readonly #lanes = new Map<string, Lane>();
-  readonly #path: string;
-  readonly #reserveBytes: number;
+  readonly #space: SpaceCheck;
   readonly #now: () => number;
   readonly #onDropped: LmdbLogOptions['onDropped'];
   readonly #cleaner: NodeJS.Timeout;
@@ -91,8 +90,7 @@ export class LmdbLog implements Log {
 
   constructor(options: LmdbLogOptions) {
     makePrivateFolder(options.path);
-    this.#path = options.path;
-    this.#reserveBytes = options.reserveBytes ?? LOG_RESERVE_BYTES;
+    this.#space = new SpaceCheck(options.path, options.reserveBytes ?? LOG_RESERVE_BYTES);
     this.#now = options.now ?? Date.now;
     this.#onDropped = options.onDropped;
     // Without overlappingSync a transaction is on disk when its promise resolves.
@@ -243,7 +241,7 @@ export class LmdbLog implements Log {
 
   #requireSpace(bytes: number): void {
     try {
-      requireSpace(this.#path, bytes, this.#reserveBytes);
+      this.#space.require(bytes);
     } catch (error) {
       throw new AppendRefusedError(`the log could not be written: ${(error as Error).message}`, { cause: error });
     }
