@@ -61,6 +61,8 @@ interface Build {
   step: Promise<boolean> | undefined;
   /** Some rows of a batch are set: sets the others and the position, at once. */
   complete: (() => void) | undefined;
+  /** Its swap was refused the last time. */
+  refused: boolean;
   cancelled: boolean;
   /** The projector has come to its swap, and folds the rest. */
   swapping: boolean;
@@ -279,7 +281,9 @@ export class ProjectionBuilds {
       controls
         .propose({ kind: 'ProjectionSwap', value: { projectionId, revision, artefactId, classNames, cause } })
         .catch((error: unknown) => {
-          this.#options.logger.warn({ err: error, projectionId }, 'a swap was not written; the build asks again');
+          if (!one.refused)
+            this.#options.logger.warn({ err: error, projectionId }, 'a swap was not written; the build asks again');
+          one.refused = true;
           if (!one.cancelled) this.#set(one, { ...one.progress, proposed: false });
           setTimeout(() => void this.#run(one), RETRY_MS).unref();
         });
@@ -387,6 +391,7 @@ const build = (projectionId: string, progress: BuildProgress): Build => ({
   batchSize: new BatchSize(MOST_EVENTS_PER_BATCH),
   complete: undefined,
   step: undefined,
+  refused: false,
   cancelled: false,
   swapping: false,
 });

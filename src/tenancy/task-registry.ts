@@ -68,6 +68,8 @@ export class TaskRegistry<T extends Activation> {
   readonly #deposed = new Map<string, number>();
   /** What could not be opened for what its log has, and why. */
   readonly #broken = new Map<string, { readonly at: number; readonly refusal: StatefoldError }>();
+  /** What could not be opened the last time: the log has why, once, however many ask. */
+  readonly #failing = new Set<string>();
   readonly #listeners: ((task: T) => void)[] = [];
   readonly #standbyListeners: ((standby: T) => void)[] = [];
   readonly #sweeper: NodeJS.Timeout;
@@ -76,7 +78,10 @@ export class TaskRegistry<T extends Activation> {
   constructor(options: TaskRegistryOptions<T>) {
     this.#options = options;
     // `Assignment`, which is made of this registry, registers its listener later: so what that opens is not refused as deposed.
-    options.ownership.onChange(() => this.#deposed.clear());
+    options.ownership.onChange(() => {
+      this.#deposed.clear();
+      for (const key of this.#failing) if (!options.ownership.owns(key)) this.#failing.delete(key);
+    });
     this.#sweeper = setInterval(() => this.#passivate(), Math.max(1000, options.idleMs / 4)).unref();
   }
 
@@ -146,8 +151,7 @@ export class TaskRegistry<T extends Activation> {
       else await task.promote();
       if (entry.ended) throw new NotOwnerError();
     } catch (error) {
-      if (!(error instanceof NotOwnerError) && !entry.ended)
-        this.#options.logger.error({ err: error, slotKey: key }, 'a tenant could not be restored');
+      if (!(error instanceof NotOwnerError) && !entry.ended) this.#notRestored(key, error);
       await task.close();
       if (error instanceof StatefoldError) throw error;
       const refusal = new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', {
@@ -156,6 +160,7 @@ export class TaskRegistry<T extends Activation> {
       if (error instanceof InvariantError && !entry.ended) this.#broken.set(key, { at: performance.now(), refusal });
       throw refusal;
     }
+    if (this.#failing.delete(key)) this.#options.logger.info({ slotKey: key }, 'the tenant is restored now');
     entry.stage = 'ACTIVE';
     entry.usedAt = performance.now();
     this.#options.onOpened?.(task, { promoted: standby !== undefined, tookMs: performance.now() - began });
@@ -163,6 +168,15 @@ export class TaskRegistry<T extends Activation> {
     const owner = this.#options.ownership.ownerOf(key);
     if (owner !== 'self' && owner !== undefined) void this.passivate(key); // went to another process meanwhile
     return task;
+  }
+
+  #notRestored(key: string, error: unknown): void {
+    if (this.#failing.has(key)) return;
+    this.#failing.add(key);
+    this.#options.logger.error(
+      { err: error, slotKey: key },
+      'a tenant could not be restored; each request tries again',
+    );
   }
 
   /** Keeps a copy of what another process owns that is ready to be taken over. Resolves when there is one, or when it could not be had. */
@@ -243,6 +257,7 @@ export class TaskRegistry<T extends Activation> {
    */
   async remove(key: string): Promise<void> {
     this.#broken.delete(key);
+    this.#failing.delete(key);
     const entry = this.#entries.get(key);
     if (entry !== undefined) await this.#end(entry);
   }

@@ -63,16 +63,23 @@ export class Lane<T> implements Subscriber<T> {
   ): Promise<Lane<T>> {
     const left = only && new Set(only);
     const lane = new Lane(new DeliveryWindow<Message>(end, home.capacity), to, home, left);
-    for (const one of pending) await lane.#restore(tenant, one, waitOf);
+    const trimmed: number[] = [];
+    for (const one of pending) if (!(await lane.#restore(tenant, one, waitOf))) trimmed.push(one[0]);
+    if (trimmed.length > 0)
+      home.logger.warn(
+        { endpoint: home.id, messages: trimmed.length, first: Math.min(...trimmed), last: Math.max(...trimmed) },
+        'messages were trimmed before they could be delivered',
+      );
     return lane;
   }
 
+  /** False: the message was trimmed. */
   async #restore(
     tenant: TenantFeed,
     [position, attempts, dueAt]: PendingMessage,
     waitOf: (dueAt: number) => number,
-  ): Promise<void> {
-    const { messages, logger, id } = this.#home;
+  ): Promise<boolean> {
+    const { messages } = this.#home;
     let item: T | undefined;
     try {
       [item] = (await messages.source.of(tenant).read(position, { items: 1 })).items;
@@ -80,9 +87,9 @@ export class Lane<T> implements Subscriber<T> {
       if (!(error instanceof StatefoldError) || error.code !== 'CURSOR_EXPIRED') throw error;
     }
     const message = item === undefined ? undefined : messages.messageOf(item);
-    if (message?.position === position)
-      this.window.add(message, message.bytes, { attempts, dueAt: dueAt === undefined ? undefined : waitOf(dueAt) });
-    else logger.warn({ endpoint: id, position }, 'a message was trimmed before it could be delivered');
+    if (message?.position !== position) return false;
+    this.window.add(message, message.bytes, { attempts, dueAt: dueAt === undefined ? undefined : waitOf(dueAt) });
+    return true;
   }
 
   /** All of its range was taken, and is done with. */

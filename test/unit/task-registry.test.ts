@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { InvariantError, NotOwnerError, StatefoldError } from '../../src/core/errors.js';
-import { silentLogger } from '../../src/core/logger.js';
+import { silentLogger, type Logger } from '../../src/core/logger.js';
 import { Activation } from '../../src/tenancy/activation.js';
 import { TaskRegistry } from '../../src/tenancy/task-registry.js';
 import { until } from '../support/service.js';
@@ -58,7 +58,11 @@ interface World {
   readonly closed: FakeTask[];
 }
 
-function world(t: test.TestContext, prepare?: (section: string) => Promise<void>): World {
+function world(
+  t: test.TestContext,
+  prepare?: (section: string) => Promise<void>,
+  logger: Logger = silentLogger,
+): World {
   const made: FakeTask[] = [];
   const [opened, closed] = [[] as FakeTask[], [] as FakeTask[]];
   const registry = new TaskRegistry<FakeTask>({
@@ -69,7 +73,7 @@ function world(t: test.TestContext, prepare?: (section: string) => Promise<void>
       return task;
     },
     prepare,
-    logger: silentLogger,
+    logger,
     idleMs: 600_000,
     ownership: { ownerOf: () => 'self', owns: () => true, onChange: () => undefined },
     onOpened: (task) => void opened.push(task),
@@ -160,6 +164,26 @@ test('what its log keeps from being opened is tried again after a pause, anythin
   });
   made[4]?.restored();
   assert.equal(await registry.open('acme'), made[4]);
+});
+
+test('a tenant that can not be restored is told of once, and when it is', async (t) => {
+  const lines: string[] = [];
+  const note = (_fields: object, message: string): void => void lines.push(message);
+  const { registry, made } = world(t, undefined, { ...silentLogger, error: note, info: note });
+  const attempt = async (error?: Error): Promise<unknown> => {
+    const opening = registry.open('acme').catch((refusal: unknown) => refusal);
+    await new Promise((resolve) => setImmediate(resolve));
+    made.at(-1)?.restored(error);
+    return opening;
+  };
+  for (let i = 0; i < 20; i++)
+    assert.equal(((await attempt(new Error('the log is away'))) as StatefoldError).code, 'UNAVAILABLE');
+  assert.deepEqual(lines, ['a tenant could not be restored; each request tries again']);
+  assert.equal(await attempt(), made.at(-1));
+  assert.deepEqual(lines.slice(1), ['the tenant is restored now']);
+  await registry.remove('acme');
+  await attempt(new Error('the log is away'));
+  assert.equal(lines.length, 3);
 });
 
 test('a removal before the task is made makes none', async (t) => {
