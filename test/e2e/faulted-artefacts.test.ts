@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Api, success, type Appended } from '../support/api.js';
+import { statefold } from '../support/cli.js';
 import { crashing, tally, totals } from '../support/csharp.js';
-import { AS_ADMIN, startService, until } from '../support/service.js';
+import { API_KEY, AS_ADMIN, startService, until } from '../support/service.js';
 
 interface Faulted {
   readonly at: string;
@@ -30,6 +31,12 @@ test('code with too many strikes', async (t) => {
     apiKey: string;
   }>();
   const other = (): Api => new Api(service, made.apiKey);
+  const history = async (...name: string[]): Promise<string> => {
+    const key = { STATEFOLD_URL: service.url, STATEFOLD_API_KEY: API_KEY };
+    const { code, out, err } = await statefold(key, '.', 'history', ...name);
+    assert.equal(code, 0, err);
+    return out;
+  };
 
   await t.test(
     'a reducer is faulted: its code is not run, appends go on, and revived it goes on from where it was',
@@ -55,6 +62,12 @@ test('code with too many strikes', async (t) => {
       assert.deepEqual([fault?.strikes, fault?.className], [3, 'Tests.Tally']);
       assert.match(fault?.message ?? '', /stack overflow/);
       assert.deepEqual((await api.read<{ faulted?: Faulted }>('/aggregate-types/shaky')).faulted, fault);
+      const { generations } = await api.read<{ generations: { faulted?: Faulted }[] }>(
+        '/aggregate-types/shaky/history',
+      );
+      assert.deepEqual([generations.length, generations[0]?.faulted], [1, fault]);
+      assert.match(await history('shaky'), /^1 +bound, halted /m);
+      assert.match(await history(), /^calm +\S+ +\S+Z +\S+\nshaky +\S+ +\S+Z, halted /m);
 
       // Even an aggregate without a fault of its own gets no state; other code of the tenant is run.
       const halted = success(
@@ -130,6 +143,11 @@ test('code with too many strikes', async (t) => {
       for (const key of ['x', 'y', 'z']) await add(key, 'Hang');
       await until(async () => (await status()).faulted !== undefined);
       assert.deepEqual([(await status()).faulted?.strikes, (await status()).faulted?.revision], [3, 1]);
+      const { revisions } = await api.read<{ revisions: { faulted?: Faulted }[] }>(`/projections/${id}/revisions`);
+      assert.deepEqual([revisions.length, revisions[0]?.faulted?.strikes], [1, 3]);
+      assert.match(await history(id), /^1 +live, halted /m);
+      assert.match(await history(calm), /^1 +live +upload/m);
+      assert.match(await history(), /^Tests\.Hanging +1 +compiled, halted /m);
       for (const key of ['a', 'a', 'c']) await add(key);
       await until(async () => (await total(calm, 'c')) === 1 && (await total(calm, 'a')) === 3);
       assert.deepEqual([await total(id, 'a'), await total(id, 'c')], [1, undefined]);

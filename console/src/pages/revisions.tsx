@@ -66,8 +66,8 @@ export function Revisions({ of, onChanged }: { readonly of: Projection; readonly
         {revisions.map((revision, n) => (
           <li key={revision.revision}>
             <strong>{revision.revision}</strong>{' '}
-            {revision.revision === live?.revision ? <Badge kind="good">live</Badge> : revision.status} ·{' '}
-            {revision.cause}
+            {revision.revision === live?.revision ? <Badge kind="good">live</Badge> : revision.status}{' '}
+            {revision.faulted !== undefined && <Badge kind="bad">stopped</Badge>} · {revision.cause}
             {revision.of !== undefined && ` of ${revision.of}`}
             {revision.changedKeys !== undefined && ` · ${plural(revision.changedKeys, 'key')} changed`}{' '}
             <span class="faint">

@@ -442,6 +442,13 @@ export type Generation = {
   readonly boundAt: string;
   /** kept: states of its code are there, so that it takes no fold from the start to bind it again. */
   readonly status: 'bound' | 'kept' | 'gone';
+  readonly faulted?: {
+    /** ISO 8601, UTC, with milliseconds */
+    readonly at: string;
+    readonly strikes: number;
+    readonly className?: string;
+    readonly message?: string;
+  };
 };
 
 export type AggregateState = {
@@ -1039,6 +1046,13 @@ export type Revision = {
   readonly compilationError?: string;
   /** How many keys were other than before when it went live. */
   readonly changedKeys?: number;
+  readonly faulted?: {
+    /** ISO 8601, UTC, with milliseconds */
+    readonly at: string;
+    readonly strikes: number;
+    readonly className?: string;
+    readonly message?: string;
+  };
 };
 
 export type RevisionChosen = {

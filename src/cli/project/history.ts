@@ -2,22 +2,22 @@ import { confirm } from '../ask.js';
 import { CliError, table, type CliIo } from '../io.js';
 import { awaitCatchUp, awaitRevision } from './await.js';
 import { classesOf, isNamed, subjectOf } from './names.js';
-import type { ProjectionRecord, Remote, TypeRecord } from './remote.js';
+import type { FaultedRecord, ProjectionRecord, Remote, TypeRecord } from './remote.js';
 
 /** What is deployed: every bound type and every projection. */
 export async function overview(remote: Remote): Promise<{ readonly answer: object; readonly lines: string }> {
   const types = (await remote.types()).filter(({ reducerId }) => reducerId !== undefined);
   const projections = await remote.projections();
-  const typeRows = types.map(({ aggregateType, className = '', boundAt = '', reducerId = '' }) => [
+  const typeRows = types.map(({ aggregateType, className = '', boundAt = '', reducerId = '', faulted }) => [
     aggregateType,
     className,
-    boundAt,
+    statusOf(boundAt, faulted),
     reducerId,
   ]);
   const projectionRows = projections.map((one) => [
     classesOf(one).join(', '),
     String(one.revision),
-    one.status,
+    statusOf(one.status, one.faulted),
     one.id,
   ]);
   const lines = `${table(['AGGREGATE TYPE', 'REDUCER', 'BOUND', 'ID'], typeRows, 'No aggregate type has a reducer.')}\n${table(['PROJECTION', 'REVISION', 'STATUS', 'ID'], projectionRows, 'There are no projections.')}`;
@@ -32,9 +32,9 @@ export async function historyOf(
   const subject = await subjectOf(remote, name);
   if (subject.kind === 'type') {
     const generations = await remote.generations(subject.type.aggregateType);
-    const rows = generations.map(({ generation, status, className, boundAt, reducerId }) => [
+    const rows = generations.map(({ generation, status, className, boundAt, reducerId, faulted }) => [
       String(generation),
-      status,
+      statusOf(status, faulted),
       className,
       boundAt,
       reducerId,
@@ -42,9 +42,9 @@ export async function historyOf(
     return { answer: generations, lines: table(['GENERATION', 'STATUS', 'REDUCER', 'BOUND', 'ID'], rows, '') };
   }
   const revisions = await remote.revisions(subject.projection.id);
-  const rows = revisions.map(({ revision, status, cause, of, createdAt, changedKeys }) => [
+  const rows = revisions.map(({ revision, status, cause, of, createdAt, changedKeys, faulted }) => [
     String(revision),
-    status,
+    statusOf(status, faulted),
     of === undefined ? cause : `${cause} of ${of}`,
     createdAt,
     changedKeys === undefined ? '' : changedKeys.toLocaleString('en-US'),
@@ -54,6 +54,10 @@ export async function historyOf(
     lines: table(['REVISION', 'STATUS', 'CAUSE', 'MADE', 'CHANGED KEYS'], rows, 'It has no revisions.'),
   };
 }
+
+/** Code that is halted is bound, or live, all the same, and its states stay where they are. */
+const statusOf = (status: string, faulted: FaultedRecord | undefined): string =>
+  faulted === undefined ? status : `${status}, halted`;
 
 export interface RollbackOptions {
   /** A reducer by its id or class, or the number of a revision; undefined: the one before. */

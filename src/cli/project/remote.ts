@@ -16,7 +16,7 @@ export interface TypeRecord {
   readonly faultCount?: number;
 }
 /** Code that overran its limits too often: it is not run any more. */
-interface FaultedRecord {
+export interface FaultedRecord {
   readonly revision?: number;
   readonly message?: string;
 }
@@ -74,6 +74,7 @@ export interface RevisionRecord {
   readonly of?: number;
   readonly createdAt: string;
   readonly changedKeys?: number;
+  readonly faulted?: FaultedRecord;
 }
 /** One binding of a type. `kept`: its states are there, so that it is caught up with quickly. */
 export interface GenerationRecord {
@@ -82,6 +83,7 @@ export interface GenerationRecord {
   readonly className: string;
   readonly boundAt: string;
   readonly status: 'bound' | 'kept' | 'gone';
+  readonly faulted?: FaultedRecord;
 }
 export interface DryRunRecord {
   readonly status: 'compiled' | 'failed';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { BindingEntity, Catalog } from '../../catalog/catalog.js';
-import { artefactFault } from '../../deployments/artefact-health.js';
+import { artefactFault, type ArtefactFaultRecord } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isAggregateType, MAX_AGGREGATE_ID } from '../../core/names.js';
@@ -65,6 +65,7 @@ export const Generation = component(
     status: z
       .enum(['bound', 'kept', 'gone'])
       .describe('kept: states of its code are there, so that it takes no fold from the start to bind it again.'),
+    faulted: faulted.omit({ revision: true }).optional(),
   }),
 );
 export type Generation = z.infer<typeof Generation>;
@@ -201,7 +202,11 @@ const getBindingHistory = route({
     const aggregateType = requireAggregateType(call.parameter('type'));
     const binding = requireBinding(catalog, call.tenantId, aggregateType);
     const kept = (await tenants.open(call.tenantId)).aggregates.keptGenerations(aggregateType);
-    call.answer(200, { aggregateType, generations: bindingHistory(binding, kept) });
+    const generations = bindingHistory(binding, kept).map((one) => ({
+      ...one,
+      faulted: faultOfReducer(catalog, one.reducerId),
+    }));
+    call.answer(200, { aggregateType, generations });
   },
 });
 
@@ -262,7 +267,10 @@ const bindingRecord = (
   className,
   boundAt,
   catchUp: tenant.aggregates.catchUp(aggregateType),
-  faulted: artefactFault(catalog, catalog.get('reducer', reducerId)?.value.artefactId ?? ''),
+  faulted: faultOfReducer(catalog, reducerId),
 });
+
+const faultOfReducer = (catalog: Catalog, reducerId: string): ArtefactFaultRecord | undefined =>
+  artefactFault(catalog, catalog.get('reducer', reducerId)?.value.artefactId ?? '');
 
 export const AGGREGATE_TYPES = [listAggregateTypes, getBinding, bindReducer, getBindingHistory, getAggregateState];

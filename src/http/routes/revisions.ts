@@ -1,11 +1,13 @@
 import { z } from 'zod';
 import type { ProjectionEntity } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
+import { revisionUnit } from '../../core/ids.js';
+import { artefactFault } from '../../deployments/artefact-health.js';
 import { historyOf, revisionsOf } from '../../deployments/revisions.js';
 import { optionalJson } from '../bodies.js';
 import { memoryOf } from '../request-memory.js';
 import { requireProjection } from '../../catalog/require.js';
-import { component, integer, Source, text, timestamp, version } from '../schema.js';
+import { component, faulted, integer, Source, text, timestamp, version } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';
 
 // The revisions of a projection: which there are, an earlier one again, the live one from the start, one that was halted, and a
@@ -26,6 +28,7 @@ export const Revision = component(
     compiledAt: timestamp.optional(),
     compilationError: text.optional(),
     changedKeys: integer.describe('How many keys were other than before when it went live.').optional(),
+    faulted: faulted.omit({ revision: true }).optional(),
   }),
 );
 export type Revision = z.infer<typeof Revision>;
@@ -63,9 +66,13 @@ const listRevisions = route({
   errors: ['NOT_FOUND'],
   serve: async (dependencies, call) => {
     const projection = projectionOf(dependencies, call);
+    const { projectionId } = projection;
     const { projections } = await dependencies.tenants.open(call.tenantId);
-    const revisions = historyOf(projection, projections.life(projection.projectionId));
-    call.answer(200, { projectionId: projection.projectionId, revisions });
+    const revisions = historyOf(projection, projections.life(projectionId)).map((one) => ({
+      ...one,
+      faulted: artefactFault(dependencies.catalog, revisionUnit(projectionId, one.revision)),
+    }));
+    call.answer(200, { projectionId, revisions });
   },
 });
 
