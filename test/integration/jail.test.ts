@@ -1,12 +1,14 @@
 // Where there is no jail, no code runs, and all else does; where it can't be had in full, it is said why.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { describeJail, type Jail } from '../../src/jail/jail.js';
 import { JailUsers } from '../../src/jail/jail-users.js';
-import { jailOf } from '../../src/jail/launch.js';
+import { jailOf, launchOfEngine } from '../../src/jail/launch.js';
 import { tally } from '../support/csharp.js';
+import { commandLineOf } from '../support/load-world.js';
 import { AS_ADMIN, ROOT, type Service, startService, temporaryDirectory, until } from '../support/service.js';
 
 const PATH = process.env['PATH'] ?? '';
@@ -14,6 +16,7 @@ const DOTNET =
   PATH.split(delimiter)
     .map((folder) => join(folder, 'dotnet'))
     .find(existsSync) ?? 'dotnet';
+const MIB = 1024 * 1024;
 const cleanups: (() => unknown)[] = [];
 const context = { after: (cleanup: () => unknown): void => void cleanups.push(cleanup) } as Parameters<
   typeof temporaryDirectory
@@ -130,4 +133,33 @@ describe('users of jailed processes', () => {
       );
     },
   );
+});
+
+describe('a jailed process', () => {
+  it('ends with who started it, also where that was killed before the jail was there', async (t) => {
+    if (detected(PATH).kind !== 'jailed') return t.skip('this machine has no jail');
+    const jail = {
+      ...{ folder: temporaryDirectory(context), fileBytes: MIB, readable: [] },
+      ...{ dataBytes: 512 * MIB, addressBytes: 16 * 1024 * MIB, threads: 512 },
+    };
+    const options = { dotnet: DOTNET, searchPath: PATH, assembliesDir: join(ROOT, 'dist', 'dotnet') };
+    const launch = launchOfEngine(options, jail, '/bin/sleep', ['1000']);
+    const program = `
+      const { forkServer } = await import(${JSON.stringify(new URL('../../src/jail/fork-server.js', import.meta.url).href)});
+      const { pid } = await forkServer.fork(${JSON.stringify({ ...launch, cwd: '/', pipes: [2] })});
+      process.stdout.write(String(pid));
+      process.kill(process.pid, 'SIGKILL');`;
+    const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const pid = Number(stdout);
+    assert.ok(pid > 0);
+    context.after(() => {
+      if (commandLineOf(pid) !== '') process.kill(pid, 'SIGKILL');
+    });
+    // Not `dotnet` any more: it has come through.
+    await until(() => commandLineOf(pid) === '' || commandLineOf(pid).startsWith('/bin/sleep'));
+    assert.equal(commandLineOf(pid), '');
+  });
 });

@@ -14,6 +14,8 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
 
     /// <summary>Columns of parts are files. It may have the number of the one exec then, and be what it is once more, in the same jail.</summary>
     private const int OpenFilesOfEngine = 4096;
+    private const int PollError = 8;
+    private const int PollHangUp = 16;
     private const long MiB = 1024 * 1024;
 
     private readonly SyscallNumbers numbers = SyscallNumbers.Of(cpu);
@@ -39,6 +41,7 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
         DropPrivileges();
         // A change of the user takes it away.
         Syscalls.Require("prctl(PR_SET_PDEATHSIG)", numbers.Prctl, 1, 9);
+        RequireHost();
         Syscalls.Require("prctl(PR_SET_NO_NEW_PRIVS)", numbers.Prctl, 38, 1);
         Syscalls.Require("close_range", SyscallNumbers.CloseRange, KeepDescriptors, unchecked((nint)uint.MaxValue), 4);
         Landlock.Restrict(ruleset);
@@ -152,6 +155,19 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
         var none = stackalloc uint[6];
         new Span<uint>(none, 6).Clear();
         Syscalls.Require("capset", numbers.CapSet, (nint)header, (nint)none);
+    }
+
+    /// <summary>A host that ended before the line that makes this one end with it is told by nothing else: where it reads stderr, that end is closed.</summary>
+    private void RequireHost()
+    {
+        // struct pollfd: a descriptor, what is asked for, and what is.
+        var stderr = stackalloc short[4] { 2, 0, 0, 0 };
+        var atOnce = stackalloc long[2] { 0, 0 };
+        Syscalls.Require("ppoll", numbers.PPoll, (nint)stderr, 1, (nint)atOnce);
+        if ((stderr[3] & (PollError | PollHangUp)) != 0)
+        {
+            throw new JailException(JailException.Refused, "who started it has ended");
+        }
     }
 
     private void Limit()

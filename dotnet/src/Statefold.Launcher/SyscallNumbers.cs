@@ -39,6 +39,7 @@ internal sealed class SyscallNumbers
         SchedSetAffinity = x64 ? 203 : 122;
         TgKill = x64 ? 234 : 131;
         OpenAt = x64 ? 257 : 56;
+        PPoll = x64 ? 271 : 73;
         RtTgsigqueueinfo = x64 ? 297 : 240;
         Prlimit64 = x64 ? 302 : 261;
         Seccomp = x64 ? 317 : 277;
@@ -71,6 +72,7 @@ internal sealed class SyscallNumbers
     public readonly int SchedSetAffinity;
     public readonly int TgKill;
     public readonly int OpenAt;
+    public readonly int PPoll;
     public readonly int RtTgsigqueueinfo;
     public readonly int Prlimit64;
     public readonly int Seccomp;
