@@ -30,8 +30,15 @@ const Manifest = z.object({
   format: z.number(),
   writtenBy: z.string(),
   takenAt: z.string(),
-  files: z.array(z.object({ name: z.enum([LOG_FILE, ...KEPT_FILES]), bytes: z.number(), sha256: z.string() })),
+  files: z
+    .array(z.object({ name: z.enum([LOG_FILE, ...KEPT_FILES]), bytes: z.number(), sha256: z.string() }))
+    .refine(hasLog),
 });
+/** The log, and each file once: of a list that somebody has cut an empty service would be made. */
+function hasLog(files: readonly { readonly name: string }[]): boolean {
+  const names = new Set(files.map(({ name }) => name));
+  return names.size === files.length && names.has(LOG_FILE);
+}
 type Manifest = z.infer<typeof Manifest>;
 type BackedUpFile = Manifest['files'][number];
 

@@ -235,6 +235,18 @@ test('a backup, and a restore, that can not be are refused with what to do', asy
   await refused(settings(fresh), /made by a newer Statefold/, 'restore', folder);
   writeFileSync(manifest, '{}');
   await refused(settings(fresh), /not as 'statefold backup' writes it/, 'restore', folder);
+  const listed = JSON.parse(text) as { readonly files: readonly { readonly name: string }[] };
+  const [first] = listed.files;
+  for (const files of [
+    [],
+    listed.files.filter(({ name }) => name !== 'log/data.mdb'),
+    [...listed.files, first],
+    [...listed.files, { ...first, name: '../outside' }],
+  ]) {
+    writeFileSync(manifest, JSON.stringify({ ...listed, files }));
+    await refused(settings(fresh), /not as 'statefold backup' writes it/, 'restore', folder);
+  }
+  assert.ok(!existsSync(fresh));
   writeFileSync(manifest, text);
 
   const bent = join(elsewhere, 'bent');
