@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CliError, type BackupTools, type CliIo, type ProjectTools, type TopicTools } from '../cli/io.js';
@@ -32,24 +32,20 @@ function projectTools({ env }: Pick<CliIo, 'env'>): ProjectTools {
   };
 }
 
-/** As the service has it, in a folder of its own. On a machine without a jail the code runs without one: it is its owner who runs it. */
+/** As the service has it. On a machine without a jail the code runs without one: it is its owner who runs it. */
 function openCodeHost(root: string, env: CliIo['env']): ReturnType<ProjectTools['openCodeHost']> {
   const options = codeHostOptions(readSettings(env), root);
   if (!existsSync(join(options.assembliesDir, 'compiler')))
     throw new CliError('The compiler is not built yet: run `npm run build` once, with the .NET SDK 10.');
-  const workDir = mkdtempSync(join(tmpdir(), 'statefold-'));
   const jail = jailOf(options);
   const host = new DotnetCodeHost({
     ...options,
-    workDir,
+    // Nothing is kept there: one of its own would be left behind by Ctrl-C.
+    workDir: tmpdir(),
     logger: silentLogger,
     jail: jail.kind === 'refused' ? { kind: 'none' } : jail,
   });
-  const close = async (): Promise<void> => {
-    await host.close();
-    rmSync(workDir, { recursive: true, force: true });
-  };
-  return { host, close };
+  return { host, close: () => host.close() };
 }
 
 async function openTopics(env: CliIo['env']): Promise<TopicTools> {

@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { type CliOutcome, spawnStatefold, statefold } from '../support/cli.js';
+import { childrenOf, commandLineOf } from '../support/load-world.js';
 import { temporaryDirectory, until } from '../support/service.js';
 
 function edit(path: string, from: string, to: string): void {
@@ -160,6 +161,17 @@ test('a project is made, builds without a network, and its fixtures run without 
     const ended = once(child, 'close');
     child.kill('SIGINT');
     assert.deepEqual(await ended, [0, null]);
+  });
+
+  await t.test('interrupted in the middle it leaves nothing behind', async (interrupted) => {
+    const passing = temporaryDirectory(interrupted);
+    const child = spawnStatefold({ TMPDIR: passing }, cwd, 'test', 'only');
+    interrupted.after(() => child.kill('SIGKILL'));
+    const ended = once(child, 'close');
+    await until(() => childrenOf(child.pid ?? 0).some((pid) => commandLineOf(pid).includes('Statefold.Compiler')));
+    child.kill('SIGINT');
+    assert.deepEqual(await ended, [null, 'SIGINT']);
+    await until(() => readdirSync(passing).length === 0);
   });
 
   await t.test('what can be put right is said in a sentence', async () => {
