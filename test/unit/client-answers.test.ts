@@ -1,12 +1,13 @@
 // Answers of which a part comes, or none, or one that is lost: what the client makes of them.
 import assert from 'node:assert/strict';
 import { getEventListeners, once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { WebSocket, WebSocketServer } from 'ws';
 import { isRefused, StatefoldClient, TimeoutError } from '../../packages/client/src/index.js';
 import type { TransportOptions } from '../../packages/client/src/transport.js';
 
@@ -25,7 +26,11 @@ async function service(
   t: TestContext,
   answer: (request: IncomingMessage, response: ServerResponse, body: string) => void,
   options: Partial<TransportOptions> = {},
-): Promise<{ readonly client: StatefoldClient; readonly heads: (n: number) => Promise<void> }> {
+): Promise<{
+  readonly client: StatefoldClient;
+  readonly server: Server;
+  readonly heads: (n: number) => Promise<void>;
+}> {
   const server = createServer((request, response) => {
     let body = '';
     request.setEncoding('utf8');
@@ -55,7 +60,7 @@ async function service(
   const heads = async (n: number): Promise<void> => {
     while (come < n) await once(told, 'head');
   };
-  return { client, heads };
+  return { client, server, heads };
 }
 /** The head, and the beginning of a body that never ends. */
 const begins = (response: ServerResponse, type: string, text: string): void => {
@@ -289,3 +294,57 @@ test(
     );
   },
 );
+
+for (const [channel, STATES] of [
+  ['websocket', 2_500],
+  // More than the buffers of a socket hold.
+  ['sse', 8_000],
+] as const)
+  test(
+    `states by ${channel} come to their end however slow the loop is, and over one connection`,
+    inTime,
+    async (t) => {
+      const states = Array.from({ length: STATES }, (_, i) => ({
+        ...{ sequence: i + 1, key: `k-${i}`, cause: 'snapshot', state: 'x'.repeat(2_000) },
+      }));
+      let connections = 0;
+      let isRead = (): void => undefined;
+      const allRead = new Promise<void>((resolve) => (isRead = resolve));
+      const sockets = new WebSocketServer({ noServer: true });
+      const { client, server } = await service(t, (_, response) => {
+        connections++;
+        begins(response, 'text/event-stream', ': here\n\n');
+        for (const state of states) response.write(`event: state_changed\ndata: ${JSON.stringify(state)}\n\n`);
+        response.write(`id: ${STATES}\nevent: snapshot_end\ndata: {"sequence":${STATES}}\n\n`, () => isRead());
+      });
+      server.on('upgrade', (request, socket, head) =>
+        sockets.handleUpgrade(request, socket, head, (one) => {
+          connections++;
+          one.on('close', () => isRead());
+          for (const state of states) one.send(JSON.stringify({ type: 'state_changed', ...state }));
+          one.send(JSON.stringify({ type: 'snapshot_end', sequence: STATES }));
+          one.on('pong', () => isRead());
+          one.ping();
+        }),
+      );
+      const subscription = client.subscribe('p', {
+        from: 'snapshot',
+        channels: [channel],
+        webSocket: (url, headers) => new WebSocket(url, { headers }),
+        onSnapshot: (place) => place === 'end' && subscription.close(),
+      });
+      t.after(() => subscription.close());
+      const told: string[] = [];
+      for await (const { key } of subscription) {
+        told.push(key);
+        // The first takes longer than all others take to come.
+        await allRead;
+        if (connections > 1) break;
+      }
+      assert.equal(connections, 1);
+      assert.deepEqual(
+        told,
+        states.map(({ key }) => key),
+      );
+    },
+  );

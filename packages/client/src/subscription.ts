@@ -5,13 +5,14 @@ import { linesLive } from './lines.js';
 import { isErasure, type Told, type WebSocketFactory } from './live.js';
 import { backOff, pause } from './pause.js';
 import { queryOf } from './query.js';
+import { snapshotFirst } from './snapshot-first.js';
 import { sseLive } from './sse.js';
 import type { Transport } from './transport.js';
 import { webSocketLive } from './web-socket.js';
 import type { FeedErasure, FeedEvent, Notification as WireNotification } from './wire.js';
 
-/** A change of a projection. */
-export type Notification<S = unknown> = Omit<WireNotification, 'state'> & { readonly state: S };
+/** A change of a projection; of a key that has no state any more the state is null. */
+export type Notification<S = unknown> = Omit<WireNotification, 'state'> & { readonly state: S | null };
 /** An event of the feed, with its place there. */
 export type PositionedEvent<D = FeedEvent['data']> = Omit<FeedEvent, 'data'> & { readonly data: D };
 
@@ -59,7 +60,8 @@ export interface TicketRequest {
 export interface SubscribeOptions extends Omit<FollowOptions, 'from'> {
   /**
    * As of all, or `snapshot`: with the states as they are, each as a change with the cause `snapshot`, and then what changes. Where changes
-   * were missed that are kept no longer, it begins so again.
+   * were missed that are kept no longer, it begins so again. The states are read as fast as they come, and those that the loop has not taken
+   * yet are in memory.
    */
   readonly from?: FollowOptions['from'] | 'snapshot';
   /** Changes of this state key, or of these, alone. */
@@ -289,21 +291,21 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
     const { ticket, webSocket, onSnapshot } = this.#options;
     const path = this.#followed.paths[channel] ?? '';
     let begins = this.#wantsSnapshot;
-    const all = LIVE[channel]<T>({
-      followed: this.#followed,
-      transport: this.#transport,
-      path:
-        path +
-        this.#query({
-          ...(channel === 'ndjson' && { follow: true }),
-          ...(begins && { snapshot: true }),
-          ...(ticket !== undefined && { ticket: await this.#ticket(ticket, path, signal) }),
-        }),
-      ...(ticket !== undefined && { headers: {} }),
-      signal,
-      webSocket,
+    const query = this.#query({
+      ...(channel === 'ndjson' && { follow: true }),
+      ...(begins && { snapshot: true }),
+      ...(ticket !== undefined && { ticket: await this.#ticket(ticket, path, signal) }),
     });
-    for await (const told of all) {
+    const open = (signal: AbortSignal): AsyncGenerator<Told<T>, void, undefined> =>
+      LIVE[channel]<T>({
+        followed: this.#followed,
+        transport: this.#transport,
+        path: path + query,
+        ...(ticket !== undefined && { headers: {} }),
+        signal,
+        webSocket,
+      });
+    for await (const told of begins ? snapshotFirst(open, signal) : open(signal)) {
       if (begins) onSnapshot?.('begin');
       begins = false;
       yield told;
