@@ -173,6 +173,24 @@ test('pages in a browser', { skip: needsChromium }, async (t) => {
     assert.match(position ?? '', /^\d+$/);
   });
 
+  await t.test('a page that came over plain HTTP has keys for what it appends', async (t) => {
+    const page = await browser.newPage();
+    t.after(() => page.close());
+    await page.route('http://plain.example/**', async (route) => {
+      const { pathname } = new URL(route.request().url());
+      await route.fulfill({ response: await route.fetch({ url: pages.url + pathname }) });
+    });
+    await page.goto('http://plain.example/');
+    const keys = await page.evaluate(async () => {
+      const module = '/client/new-key.js';
+      const { newKey } = (await import(module)) as { newKey: () => string };
+      const { isSecureContext } = globalThis as unknown as { isSecureContext: boolean };
+      return isSecureContext ? [] : [newKey(), newKey()];
+    });
+    assert.equal(new Set(keys).size, 2);
+    for (const key of keys) assert.match(key, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  });
+
   await t.test('a page of another origin gets nothing, with whatever ticket', async (t) => {
     const page = await opened(t, browser, pages.foreign);
     for (const kind of ['stream', 'sse'] as const) {

@@ -1,6 +1,6 @@
 // The parts of the client package that need no service.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -17,6 +17,7 @@ import {
   StatefoldClient,
   TimeoutError,
   typeOf,
+  type Notification,
   UnexpectedAnswerError,
   UnreachableError,
   verifyWebhook,
@@ -77,6 +78,13 @@ test('an append has one key over all its attempts, and the headers of its caller
   assert.deepEqual([sent[0]?.url, sent[0]?.headers['X-API-Key']], ['http://service/events', 'k']);
 });
 
+test('the type of a change says that a key may have no state any more', () => {
+  const change = { key: 'k', state: null } as Notification<{ readonly total: number }>;
+  // @ts-expect-error null has no members
+  assert.throws(() => change.state.total, TypeError);
+  assert.equal(change.state?.total, undefined);
+});
+
 test('what is refused for good, or may not be repeated, is sent once', async () => {
   const conflict = scripted(problem(409, 'VERSION_CONFLICT', { currentVersion: 3 }));
   await assert.rejects(conflict.client.append(event), (error) => {
@@ -101,6 +109,108 @@ test("Retry-After is kept to, and one that is long is the caller's", async () =>
   const began = performance.now();
   await short.client.append(event);
   assert.ok(performance.now() - began >= 990);
+});
+
+test('Retry-After may be a date of whoever says it, and come from what is in front of the service', async () => {
+  const headers = { date: 'Thu, 01 Jan 2026 00:00:00 GMT', 'retry-after': 'Thu, 01 Jan 2026 01:00:00 GMT' };
+  const asks = (error: unknown): boolean =>
+    (error instanceof RefusedError || error instanceof UnexpectedAnswerError) && error.retryAfterSeconds === 3600;
+  for (const answer of [
+    problem(503, 'UNAVAILABLE', {}, headers),
+    new Response('<html>', { status: 503, headers }),
+    new Response('<html>', { status: 429, headers: { 'retry-after': '3600' } }),
+  ]) {
+    const { client, sent } = scripted(answer);
+    await assert.rejects(client.append(event), asks);
+    assert.equal(sent.length, 1);
+  }
+  const odd = scripted(problem(503, 'UNAVAILABLE', {}, { 'retry-after': 'soon' }), json({}, 201));
+  await odd.client.append(event);
+});
+
+test('who says how long to wait is answered when that is over', async () => {
+  const notThere = (): Response => problem(503, 'NOT_CAUGHT_UP');
+  const says = scripted(notThere());
+  await assert.rejects(says.client.feed.read({ waitFor: 7, waitSeconds: 0 }), (error) =>
+    isRefused(error, 'NOT_CAUGHT_UP'),
+  );
+  assert.equal(says.sent.length, 1);
+  const saysNothing = scripted(notThere(), json({ events: [], position: 7 }));
+  assert.equal((await saysNothing.client.feed.read({ waitFor: 7 })).position, 7);
+});
+
+test('an option that is undefined is as if it were left out', async () => {
+  const retry = { attempts: undefined, firstDelayMs: undefined, mostDelayMs: undefined };
+  let sent = 0;
+  const client = new StatefoldClient({
+    url: 'http://service',
+    apiKey: 'k',
+    retry: { ...retry, firstDelayMs: 1 },
+    fetch: () => Promise.reject(new TypeError(`reset ${++sent}`)),
+  });
+  await assert.rejects(client.append(event, { signal: AbortSignal.timeout(10_000) }), UnreachableError);
+  assert.equal(sent, 6);
+  const stored = JSON.stringify({ line: 1, status: 201, eventId: 'e', aggregateId: 'a-1', version: 1, timestamp: 't' });
+  const { client: answers } = scripted(
+    new Response(`${stored}\n`, { headers: { 'content-type': 'application/x-ndjson' } }),
+  );
+  const left = { mostPending: undefined, mostLines: undefined, mostBytes: undefined, deliveryTimeoutMs: undefined };
+  const producer = answers.producer({ ...left, signal: AbortSignal.timeout(10_000) });
+  assert.equal((await producer.append(event)).version, 1);
+  for (const nothing of [{ mostPending: 0 }, { mostLines: 0 }, { mostBytes: Number.NaN }])
+    assert.throws(() => answers.producer(nothing), /^TypeError: most\w+ must be at least 1/);
+});
+
+test('a time-out without an end is none', async () => {
+  const client = new StatefoldClient({
+    url: 'http://service',
+    apiKey: 'k',
+    timeoutMs: Infinity,
+    retry: { attempts: 1 },
+    // Behind a timer of the least time there is.
+    fetch: () => new Promise((resolve) => setTimeout(() => resolve(json({ scopes: [] })), 2)),
+  });
+  assert.deepEqual(await client.request('whoami'), { scopes: [] });
+});
+
+test('a URL is one that paths can be put behind', () => {
+  const urlOf = (url: string): string => new StatefoldClient({ url }).transport.url;
+  assert.equal(urlOf('http://service:8080/events/'), 'http://service:8080/events');
+  assert.equal(urlOf('HTTP://service:8080 '), 'http://service:8080');
+  for (const url of ['http://service/?a=1', 'http://service/console/#/feed'])
+    assert.throws(() => urlOf(url), /^TypeError: url must end before \? and #/);
+  assert.throws(
+    () => urlOf('http://ada:secret@service'),
+    (error: Error) => error instanceof TypeError && !error.message.includes('secret'),
+  );
+});
+
+test('a call without its key leaves nothing that waits', async () => {
+  const timers = (): number => process.getActiveResourcesInfo().filter((one) => one === 'Timeout').length;
+  const { signal } = new AbortController();
+  const before = timers();
+  await assert.rejects(new StatefoldClient({ url: 'http://service' }).append(event, { signal }), TypeError);
+  assert.equal(timers(), before);
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
+});
+
+test('of a producer, what comes from in front of the service is no refusal, and a part of a line no answer', async () => {
+  const lineOf = (line: number, aggregateId: string): string =>
+    `${JSON.stringify({ line, status: 201, eventId: 'e', aggregateId, version: 1, timestamp: 't' })}\n`;
+  const lines = (text: string): Response => new Response(text, { headers: { 'content-type': 'application/x-ndjson' } });
+  const { client, sent } = scripted(
+    new Response('<html>', { status: 429 }),
+    // It ends as if it were whole, as that of a proxy of HTTP/1.0 does.
+    lines(`${lineOf(1, 'a-1')}{"line":2,`),
+    lines(lineOf(1, 'a-2')),
+  );
+  const producer = client.producer({ firstDelayMs: 1 });
+  const stored = await Promise.all(['a-1', 'a-2'].map((aggregateId) => producer.append({ ...event, aggregateId })));
+  assert.deepEqual(
+    stored.map(({ aggregateId }) => aggregateId),
+    ['a-1', 'a-2'],
+  );
+  assert.equal(sent.length, 3);
 });
 
 test('each way to fail has a class of its own, and an abort its reason', async () => {
@@ -159,6 +269,19 @@ test('a webhook is taken from who has the secret alone, at its time', async () =
   await refused(verifyWebhook(body, headers, { secret: 'whsec_AAAA' }));
   await refused(verifyWebhook(body, headers, { secret, now: () => at.getTime() + 301_000 }));
   await refused(verifyWebhook(body, { 'webhook-id': 'msg_1' }, { secret }));
+  const capitals = Object.entries(headers).map(([name, value]) => [name.replace('webhook-', 'Webhook-'), value]);
+  await verifyWebhook(body, Object.fromEntries(capitals) as typeof headers, { secret });
+  // A parser of JSON was before.
+  for (const parsed of [JSON.parse(body), undefined, {}])
+    await assert.rejects(
+      verifyWebhook(parsed as string, headers, { secret }),
+      /^TypeError: the body must be .* express\.raw/,
+    );
+  for (const missing of [null, [], [undefined]])
+    await assert.rejects(
+      verifyWebhook(body, headers, { secret: missing as unknown as string }),
+      /^TypeError: the option secret is missing/,
+    );
   // A setting that is missing is no secret, whoever has signed with it.
   for (const empty of ['', 'whsec_']) await refused(verifyWebhook(body, headers, { secret: empty }));
 });

@@ -2,6 +2,7 @@ import { WebhookEndpoints } from './endpoints.js';
 import { EventTypes } from './event-types.js';
 import { isRefused } from './errors.js';
 import { EventFeed } from './feed.js';
+import { newKey } from './new-key.js';
 import { Producer, type ProducerOptions } from './producer.js';
 import { queryOf } from './query.js';
 import { SqlAccounts } from './sql-accounts.js';
@@ -118,8 +119,9 @@ export class StatefoldClient implements Requests {
       path: pathOf(path, parameters) + queryOf(query),
       key,
       body: body === undefined || typeof body === 'string' || body instanceof FormData ? body : JSON.stringify(body),
-      headers: isAppend ? { 'Idempotency-Key': idempotencyKey ?? crypto.randomUUID() } : undefined,
+      headers: isAppend ? { 'Idempotency-Key': idempotencyKey ?? newKey() } : undefined,
       repeatable: isAppend || SAFE.has(method) || DONE_TWICE.has(operation),
+      waits: query?.['waitSeconds'] !== undefined,
       goneIsDone: method === 'DELETE' && !NEVER_GONE.has(operation),
       signal,
       timeoutMs,

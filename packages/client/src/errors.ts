@@ -59,9 +59,14 @@ export class UnexpectedAnswerError extends ClientFailure {
   override readonly name = 'UnexpectedAnswerError';
   readonly kind = 'unexpected';
   readonly status: number;
-  constructor(url: string, status: number, what: string) {
-    super(`${url} answered ${status} with ${what}: is it a Statefold service?`, { retryable: status >= 500 });
+  /** Seconds that it asks to wait; undefined: it didn't say. */
+  readonly retryAfterSeconds: number | undefined;
+  constructor(url: string, status: number, what: string, retryAfterSeconds?: number) {
+    super(`${url} answered ${status} with ${what}: is it a Statefold service?`, {
+      retryable: status >= 500 || status === 429,
+    });
     this.status = status;
+    this.retryAfterSeconds = retryAfterSeconds;
   }
 }
 
@@ -117,6 +122,10 @@ export type ClientError =
   RefusedError | UnreachableError | TimeoutError | UnexpectedAnswerError | ClosedError | NotStoredError | WebhookError;
 
 export const isClientError = (error: unknown): error is ClientError => error instanceof ClientFailure;
+
+/** Seconds that whoever answered asks to wait; undefined: it didn't say. */
+export const retryAfterOf = (error: unknown): number | undefined =>
+  error instanceof RefusedError || error instanceof UnexpectedAnswerError ? error.retryAfterSeconds : undefined;
 
 /** The service refused with one of these codes. */
 export const isRefused = <C extends ErrorCode>(

@@ -1,3 +1,6 @@
+/** A timer that is set to more fires at once. */
+export const LONGEST_MS = 2 ** 31 - 1;
+
 /** Resolves after so many milliseconds; rejects with the signal's reason when it aborts. */
 export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -6,10 +9,13 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
       clearTimeout(timer);
       reject(signal?.reason as Error);
     };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', abort);
-      resolve();
-    }, milliseconds);
+    const timer = setTimeout(
+      () => {
+        signal?.removeEventListener('abort', abort);
+        resolve();
+      },
+      Math.min(milliseconds, LONGEST_MS),
+    );
     signal?.addEventListener('abort', abort, { once: true });
   });
 }

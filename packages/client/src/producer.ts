@@ -3,29 +3,32 @@ import {
   isClientError,
   NotStoredError,
   RefusedError,
+  retryAfterOf,
   type ClientError,
   type NotStored,
 } from './errors.js';
+import { newKey } from './new-key.js';
+import { withDefaults } from './options.js';
 import { backOff, pause } from './pause.js';
 import type { Transport } from './transport.js';
 import type { BulkAnswer, BulkLine, Problem } from './wire.js';
 
 export interface ProducerOptions {
   /** Events that are taken and not stored, at most: `append` waits past it. */
-  readonly mostPending?: number;
+  readonly mostPending?: number | undefined;
   /** Events of one request, at most. */
-  readonly mostLines?: number;
+  readonly mostLines?: number | undefined;
   /** Bytes of one request, about. */
-  readonly mostBytes?: number;
+  readonly mostBytes?: number | undefined;
   /**
    * How long an event is sent again, milliseconds, before it is given up: over an outage of the service from when it was taken or the last
    * event was stored, whichever is later; where others are stored meanwhile, from when it failed first. It is looked at after each request.
    */
-  readonly deliveryTimeoutMs?: number;
-  readonly firstDelayMs?: number;
-  readonly mostDelayMs?: number;
+  readonly deliveryTimeoutMs?: number | undefined;
+  readonly firstDelayMs?: number | undefined;
+  readonly mostDelayMs?: number | undefined;
   /** Ends it: what is not stored rejects with its reason. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Where an event was stored. */
@@ -74,7 +77,7 @@ const MOST_TOLD = 1_000;
  */
 export class Producer {
   readonly #transport: Transport;
-  readonly #options: Required<Omit<ProducerOptions, 'signal'>>;
+  readonly #options: typeof DEFAULTS;
   readonly #signal: AbortSignal | undefined;
   #queue: Pending[] = [];
   #pending = 0;
@@ -92,7 +95,10 @@ export class Producer {
 
   constructor(transport: Transport, { signal, ...options }: ProducerOptions) {
     this.#transport = transport;
-    this.#options = { ...DEFAULTS, ...options };
+    this.#options = withDefaults(DEFAULTS, options);
+    for (const name of ['mostPending', 'mostLines', 'mostBytes'] as const)
+      if (!(this.#options[name] >= 1))
+        throw new TypeError(`${name} must be at least 1, and is ${this.#options[name]}: nothing would ever be sent`);
     this.#signal = signal;
     signal?.addEventListener('abort', this.#abort, { once: true });
     if (signal?.aborted) this.#end(signal.reason);
@@ -110,7 +116,7 @@ export class Producer {
 
   /** Resolves as soon as there is room for the event: to wait for it keeps memory bounded. @throws ClosedError */
   async send(event: BulkLine): Promise<Sending> {
-    const named = { ...event, idempotencyKey: event.idempotencyKey ?? crypto.randomUUID() };
+    const named = { ...event, idempotencyKey: event.idempotencyKey ?? newKey() };
     const line = JSON.stringify(named);
     if (this.#closed !== undefined) throw this.#closed as Error;
     let take = (): void => undefined;
@@ -252,8 +258,7 @@ export class Producer {
       this.#settle(pending, answer, failure);
       return false;
     });
-    const asked = failure instanceof RefusedError ? failure.retryAfterSeconds : undefined;
-    return { again, retryAfterMs: (asked ?? 0) * 1000 };
+    return { again, retryAfterMs: (retryAfterOf(failure) ?? 0) * 1000 };
   }
 
   #isGivenUp({ taken, failedAt }: Pending, now: number): boolean {

@@ -1,6 +1,15 @@
 import { orAborted, textOf } from './body.js';
-import { isClientError, RefusedError, TimeoutError, UnexpectedAnswerError, UnreachableError } from './errors.js';
-import { backOff, pause } from './pause.js';
+import {
+  isClientError,
+  isRefused,
+  RefusedError,
+  retryAfterOf,
+  TimeoutError,
+  UnexpectedAnswerError,
+  UnreachableError,
+} from './errors.js';
+import { withDefaults } from './options.js';
+import { backOff, LONGEST_MS, pause } from './pause.js';
 import { refusedMidway } from './sql-exception.js';
 import type { Problem } from './wire.js';
 
@@ -21,7 +30,7 @@ export interface TransportOptions {
   readonly adminKey?: string | undefined;
   /** How long one attempt may take, milliseconds. */
   readonly timeoutMs?: number | undefined;
-  readonly retry?: Partial<RetryOptions> | undefined;
+  readonly retry?: { readonly [K in keyof RetryOptions]?: RetryOptions[K] | undefined } | undefined;
   /** A `traceparent` (W3C Trace Context), or what gives the one of the moment; undefined: none is sent. */
   readonly traceparent?: string | (() => string | undefined) | undefined;
   /** In place of the platform's. */
@@ -45,11 +54,13 @@ export interface Sent {
   readonly repeatable: boolean;
   /** That there is none, where an attempt before had no answer, is what that attempt has done. */
   readonly goneIsDone?: boolean;
+  /** It waits as long as its caller says: that something was not there by then is the answer. */
+  readonly waits?: boolean;
   readonly signal?: AbortSignal | undefined;
   /** In place of that of all. */
   readonly timeoutMs?: number | undefined;
   /**
-   * Takes each line of an answer of success as it comes; the text of the answer is empty then. The time-out is between two pieces of the
+   * Takes each line of an answer of success as it comes, which ends with a line feed; the text of the answer is empty then. The time-out is between two pieces of the
    * answer instead of for all of it, and an attempt of which a line came is not repeated: what was answered is known.
    */
   readonly onLine?: ((line: string, status: number) => void) | undefined;
@@ -76,11 +87,9 @@ export class Transport {
 
   constructor(options: TransportOptions) {
     const { url, retry } = options;
-    if (!/^https?:\/\//.test(url) || !URL.canParse(url))
-      throw new TypeError(`url must be an http or https URL, for instance http://127.0.0.1:8080, and is ${url}`);
-    this.url = url.replace(/\/+$/, '');
+    this.url = baseOf(url);
     this.#options = options;
-    this.#retry = { ...RETRY, ...retry };
+    this.#retry = withDefaults(RETRY, retry);
     this.#fetch = options.fetch ?? ((...asked) => globalThis.fetch(...asked));
   }
 
@@ -137,9 +146,17 @@ export class Transport {
         if (mayBeDone && sent.goneIsDone === true && error instanceof RefusedError && error.status === 404)
           return { status: 204, headers: new Headers(), text: '' };
         mayBeDone ||= !(error instanceof RefusedError && error.status === 429);
-        if (hasLines || attempt >= attempts || sent.signal?.aborted || !sent.repeatable || !mayRepeat(error))
+        const isAnswer = sent.waits === true && isRefused(error, 'NOT_CAUGHT_UP');
+        if (
+          hasLines ||
+          isAnswer ||
+          attempt >= attempts ||
+          sent.signal?.aborted ||
+          !sent.repeatable ||
+          !mayRepeat(error)
+        )
           throw error;
-        const asked = error instanceof RefusedError ? error.retryAfterSeconds : undefined;
+        const asked = retryAfterOf(error);
         if (asked !== undefined && asked > MOST_RETRY_AFTER_SECONDS) throw error;
         const wait = backOff(attempt, { first, most });
         await pause(asked === undefined ? wait : Math.max(wait, asked * 1000), sent.signal);
@@ -194,7 +211,9 @@ export class Transport {
   }
 
   async #exchange({ method, path, key, body, contentType, headers, signal, onLine, ...sent }: Sent): Promise<Received> {
-    const milliseconds = sent.timeoutMs ?? this.#options.timeoutMs ?? TIMEOUT_MS;
+    const all = { ...this.headers(key), ...headers };
+    if (typeof body === 'string') all['Content-Type'] = contentType ?? 'application/json';
+    const milliseconds = Math.min(sent.timeoutMs ?? this.#options.timeoutMs ?? TIMEOUT_MS, LONGEST_MS);
     const ended = new AbortController();
     const abort = (): void => ended.abort(signal?.reason);
     if (signal?.aborted) throw signal.reason as Error;
@@ -205,8 +224,6 @@ export class Transport {
       ended.abort();
     };
     let timer = setTimeout(end, milliseconds);
-    const all = { ...this.headers(key), ...headers };
-    if (typeof body === 'string') all['Content-Type'] = contentType ?? 'application/json';
     let response: Response | undefined;
     let text = '';
     try {
@@ -228,7 +245,8 @@ export class Transport {
         text = lines.pop() ?? '';
         for (const line of lines) onLine(line, status);
       }
-      if (byLine && text !== '') onLine(text, status);
+      // What is between the two may end a broken answer as if it were whole.
+      if (byLine && text !== '') throw new Error('the answer broke off in the middle of a line');
       return { status, headers: response.headers, text: byLine ? '' : text };
     } catch (error) {
       if (signal?.aborted) throw signal.reason as Error;
@@ -242,6 +260,19 @@ export class Transport {
   }
 }
 
+/** Paths are put behind it. @throws TypeError */
+function baseOf(url: string): string {
+  const base = /^https?:\/\//i.test(url) && URL.canParse(url) ? new URL(url) : undefined;
+  if (base === undefined)
+    throw new TypeError(`url must be an http or https URL, for instance http://127.0.0.1:8080, and is ${url}`);
+  // No `fetch` takes a URL with a password, and no message is to have it.
+  if (base.username !== '' || base.password !== '')
+    throw new TypeError('url must have no name or password in it: the option apiKey says who asks');
+  if (base.search !== '' || base.hash !== '')
+    throw new TypeError(`url must end before ? and #, for instance http://127.0.0.1:8080, and is ${url}`);
+  return base.href.replace(/\/+$/, '');
+}
+
 function mayRepeat(error: unknown): boolean {
   if (error instanceof RefusedError || error instanceof UnexpectedAnswerError) return AGAIN.has(error.status);
   return error instanceof UnreachableError || error instanceof TimeoutError;
@@ -250,9 +281,22 @@ function mayRepeat(error: unknown): boolean {
 /** The refusal that an answer tells. */
 export function refusalOf(url: string, { status, headers, text }: Received): RefusedError | UnexpectedAnswerError {
   const problem = parsed(text);
-  if (!isProblem(problem)) return new UnexpectedAnswerError(url, status, 'no problem document');
-  const after = Number(headers.get('retry-after') ?? Number.NaN);
-  return new RefusedError(problem, Number.isFinite(after) ? after : undefined);
+  const after = retryAfter(headers);
+  return isProblem(problem)
+    ? new RefusedError(problem, after)
+    : new UnexpectedAnswerError(url, status, 'no problem document', after);
+}
+
+/**
+ * Seconds; undefined where it makes no sense. What is between the service and its clients may say a date, which is of the clock of whoever
+ * says it.
+ */
+function retryAfter(headers: Headers): number | undefined {
+  const text = headers.get('retry-after') ?? '';
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  const at = /^[A-Za-z]{3}, /.test(text) ? Date.parse(text) : Number.NaN;
+  const said = Date.parse(headers.get('date') ?? '');
+  return Number.isNaN(at) ? undefined : Math.max(0, (at - (Number.isNaN(said) ? Date.now() : said)) / 1000);
 }
 
 const isProblem = (value: unknown): value is Problem =>

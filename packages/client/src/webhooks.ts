@@ -24,9 +24,12 @@ export async function verifyWebhook<T = unknown>(
   headers: WebhookHeaders,
   { secret, toleranceSeconds = TOLERANCE_SECONDS, now = Date.now }: VerifyOptions,
 ): Promise<{ readonly id: string; readonly at: Date; readonly payload: T }> {
-  // A setting that is missing, as `process.env.WEBHOOK_SECRET` may be.
-  if ((secret as unknown) === undefined)
-    throw new TypeError('the option secret is missing: it is whsec_ and base64, as the service gave it');
+  const secrets = typeof secret === 'string' ? [secret] : secretsOf(secret);
+  const bytes = typeof body === 'string' ? encoder.encode(body) : body;
+  if (!ArrayBuffer.isView(bytes))
+    throw new TypeError(
+      'the body must be the text or the bytes that came, and is neither: take it before a parser of JSON does, with express by express.raw({ type: "application/json" })',
+    );
   const id = header(headers, 'webhook-id');
   const timestamp = header(headers, 'webhook-timestamp');
   const given = header(headers, 'webhook-signature');
@@ -34,13 +37,12 @@ export async function verifyWebhook<T = unknown>(
   const at = new Date(Number(timestamp) * 1000);
   if (Math.abs(now() - at.getTime()) > toleranceSeconds * 1000)
     throw new WebhookError(`the webhook is of ${at.toISOString()}, more than ${toleranceSeconds} seconds from now`);
-  const bytes = typeof body === 'string' ? encoder.encode(body) : body;
   const head = encoder.encode(`${id}.${timestamp}.`);
   const signed = new Uint8Array(head.length + bytes.length);
   signed.set(head);
   signed.set(bytes, head.length);
   const signatures = given.split(' ').flatMap((one) => (one.startsWith('v1,') ? [bytesOf(one.slice(3))] : []));
-  for (const one of typeof secret === 'string' ? [secret] : secret) {
+  for (const one of secrets) {
     const raw = bytesOf(one.replace(/^whsec_/, ''));
     // A setting that is missing: whoever knows that could sign.
     if (raw.length === 0)
@@ -53,6 +55,13 @@ export async function verifyWebhook<T = unknown>(
   throw new WebhookError('no signature of the webhook was made with the secret');
 }
 
+/** A setting may be missing, as `process.env.WEBHOOK_SECRET` is then. @throws TypeError */
+function secretsOf(secrets: readonly string[] | undefined | null): readonly string[] {
+  const given = (secrets ?? []).filter((one) => typeof one === 'string');
+  if (given.length > 0) return given;
+  throw new TypeError('the option secret is missing: it is whsec_ and base64, as the service gave it');
+}
+
 function payloadOf<T>(bytes: Uint8Array): T {
   try {
     return JSON.parse(new TextDecoder().decode(bytes)) as T;
@@ -62,10 +71,14 @@ function payloadOf<T>(bytes: Uint8Array): T {
 }
 
 function header(headers: WebhookHeaders, name: string): string {
-  const value = headers instanceof Headers ? headers.get(name) : (headers[name] ?? undefined);
+  const value = headers instanceof Headers ? headers.get(name) : headers[nameIn(headers, name)];
   if (typeof value !== 'string' || value === '') throw new WebhookError(`the webhook has no header ${name}`);
   return value;
 }
+
+/** Gateways pass names on in capitals, too. */
+const nameIn = (headers: Readonly<Record<string, unknown>>, name: string): string =>
+  name in headers ? name : (Object.keys(headers).find((one) => one.toLowerCase() === name) ?? name);
 
 function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   try {
