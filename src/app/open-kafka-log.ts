@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { CATALOG_TOPIC } from '../catalog/fenced-catalog.js';
 import { pause } from '../core/pause.js';
 import type { Settings } from '../config/settings.js';
 import { DAY_MS } from '../core/clock.js';
@@ -30,14 +31,17 @@ export function openKafkaLog(
     replication: log.replication,
     openOwnership: async (owner, url, store, awaits) => {
       await reachable(
-        () =>
-          log
+        async () => {
+          const orphans = await log.tenantTopicsWithout(CATALOG_TOPIC);
+          if (orphans.length > 0) throw noCatalog(settings, orphans);
+          await log
             .ensureTopics([
               { topic: SLOTS_TOPIC, partitions: slots, cleanup: { policy: 'delete', retentionMs: DAY_MS } },
             ])
             .catch((error: unknown) => {
               throw error instanceof TooFewPartitionsError ? otherSlots(settings, error.found) : error;
-            }),
+            });
+        },
         { brokers, logger, awaits },
       );
       const group: SlotGroup = await SlotGroup.open({
@@ -93,6 +97,12 @@ const connectionOf = (
 const otherSlots = ({ slots, kafkaTopicPrefix: prefix }: Settings, found: number): StartupError =>
   new StartupError(
     `SLOTS is ${slots}, and this cluster has ${found}, as many as its topic ${prefix}.slots has partitions: set SLOTS=${found} in all of its processes.`,
+  );
+
+/** A new catalog would know none of the tenants, none of their keys and none of their code, and give their events to whoever has a tenant of such an id made. */
+const noCatalog = ({ kafkaTopicPrefix: prefix }: Settings, orphans: readonly string[]): StartupError =>
+  new StartupError(
+    `Kafka has no topic ${prefix}.catalog, and has topics of tenants (${orphans.slice(0, 3).join(', ')}${orphans.length > 3 ? ', …' : ''}): the catalog of the tenants, their keys and their code was deleted. Restore Kafka from a back-up; or begin anew under another KAFKA_TOPIC_PREFIX.`,
   );
 
 /** Kafka may be starting too, and is waited for. @throws StartupError */

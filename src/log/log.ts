@@ -90,7 +90,8 @@ export interface Log {
   readonly maxAppendBytes: number;
   /**
    * Creates what is missing; a topic that is there with other settings is an error that names it. Where others can add partitions to it, those
-   * past the ones that are asked for are left alone.
+   * past the ones that are asked for are left alone; where they can delete one, it is not made anew beside records of those that it was made with.
+   * @throws InvariantError of a topic that was deleted
    */
   ensureTopics(specs: readonly TopicSpec[]): Promise<void>;
   /** Drops the topic with all it holds. A missing topic is no error. */

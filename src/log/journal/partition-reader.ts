@@ -70,9 +70,14 @@ export class PartitionReader<B extends { readonly kind: string }> {
       throw new InvariantError(
         `${ref.topic}-${ref.partition}: the checkpoint is at ${this.#fence.position}, the log ends at ${end}: the log lost data`,
       );
-    if (this.#fence.position < start)
-      await (this.#options.epochs === 'given' ? this.#anchor(start, end) : this.#adopt(start));
-    else if (this.#fence.position > 0) await this.#checkJoin(start);
+    if (this.#fence.position < start) {
+      // What is left rests on records that are gone: who folds it from here would take it for void, and begin anew beside it.
+      if (this.#options.epochs !== 'given')
+        throw new InvariantError(
+          `${ref.topic}-${ref.partition}: the log begins at ${start}, ${this.#fence.position} is to be read next, and nothing of it may ever be dropped: the log lost data`,
+        );
+      await this.#anchor(start, end);
+    } else if (this.#fence.position > 0) await this.#checkJoin(start);
     const { handler } = this.#options;
     handler.restoring?.(end);
     try {
@@ -82,26 +87,8 @@ export class PartitionReader<B extends { readonly kind: string }> {
     }
   }
 
-  /** The start of the partition was dropped (retention), and with it the claims that its first records rest on: they tell themselves. */
-  async #adopt(start: number): Promise<void> {
-    const { log, ref, codec } = this.#options;
-    let [epoch, owner] = [this.#fence.epoch, this.#fence.owner];
-    for (const { value } of (await log.read(ref, start, READ_BYTES)).records) {
-      const record = value === null ? undefined : codec.decode(value);
-      if (record === undefined || record.fence.epoch <= epoch) continue;
-      if (record.body.kind === 'Claim') {
-        // Before a claim that counts stand records of the epoch before it, and older, void ones.
-        if (record.fence.epoch > epoch + 1) [epoch, owner] = [record.fence.epoch - 1, ''];
-        break;
-      }
-      ({ epoch, owner } = record.fence);
-    }
-    this.#fence = { epoch, owner, position: start, lastRecordId: undefined };
-    this.#trimmedBefore = start;
-  }
-
   /**
-   * As above, where the epochs are given: the fold begins with the first claim that is left and counts, and all before it counts as
+   * The start of the partition was dropped (retention): the fold begins with the first claim that is left and counts, and all before it counts as
    * dropped too. Its owner wrote nothing twice in that epoch, and knew all before it: so this reader finds void what all others do.
    *
    * A claim that is left may have come late, behind one of a higher epoch that is gone. So a claim alone is not believed: a record that
@@ -202,7 +189,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
     while (this.#fence.position < end) {
       if (reading === undefined) from = this.#fence.position;
       const { records, next } = await (reading ?? read(from));
-      if (this.#options.epochs === 'given') await this.#mustHaveAll(records[0]?.offset ?? next);
+      await this.#mustHaveAll(records[0]?.offset ?? next);
       reading = next < end ? read(next) : undefined;
       reading?.catch(() => undefined); // unless it is awaited: the fold may throw first
       const room = before?.();

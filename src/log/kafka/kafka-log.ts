@@ -5,11 +5,13 @@ import { silentLogger, type Logger } from '../../core/logger.js';
 import { MAX_APPEND_BYTES, type Log, type LogPage, type NewRecord, type PartitionRef, type TopicSpec } from '../log.js';
 import { Appender, type Appended } from './appender.js';
 import type { Broker } from '../../kafka/broker.js';
+import { metadataCall } from '../../kafka/calls.js';
 import { Cluster } from '../../kafka/cluster.js';
 import { UnsentError } from '../../kafka/kafka-error.js';
 import { Fetcher } from './fetcher.js';
 import { LongFetch } from './long-fetch.js';
 import { OffsetQuery } from './offset-query.js';
+import { ownTopics } from './own-topics.js';
 import { Positions } from './positions.js';
 import { KafkaReplication } from './replication.js';
 import type { TopicConfigs } from './topic-configs.js';
@@ -92,6 +94,17 @@ export class KafkaLog implements Log {
 
   async ensureTopics(specs: readonly TopicSpec[]): Promise<void> {
     await this.#topics.ensure(specs.map((spec) => ({ ...spec, topic: this.#named(spec.topic) })));
+  }
+
+  /** The topics of tenants, by their names on Kafka and ascending, where this one is not there. */
+  async tenantTopicsWithout(topic: string): Promise<readonly string[]> {
+    if ((await this.#cluster.layout(this.#named(topic))) !== undefined) return [];
+    const { topicMetadata } = await this.#cluster.ask('admin', () => metadataCall('all'));
+    const names = topicMetadata.map((found) => found.topic);
+    // By one answer: another broker's may be older.
+    if (names.includes(this.#named(topic))) return [];
+    const { ofTenants } = ownTopics(this.#prefix);
+    return names.filter((name) => ofTenants.test(name)).sort();
   }
 
   async deleteTopic(topic: string): Promise<void> {

@@ -4,7 +4,7 @@ import { CODE, KafkaCodeError } from '../../kafka/kafka-error.js';
 import { requests } from '../../kafka/protocol.js';
 import { pause } from '../../core/pause.js';
 import type { Replication, ReplicationState } from '../replication.js';
-import { allTopics } from '../topics.js';
+import { ownTopics, type OwnTopics } from './own-topics.js';
 
 export interface ReplicationOptions {
   /** First part of the names of the topics. */
@@ -32,13 +32,9 @@ const COPIED_AT_ONCE = 50;
 const POLL_MS = 250;
 /** A broker that is started anew is back before that. */
 const ABSENT_MS = 60_000;
-/** A test holds them against what a service makes. */
-const FIXED = '(?:slots|catalog|artefacts|cursors|activity|audit|attempts)';
-const KINDS = allTopics('').map((topic) => topic.slice(topic.lastIndexOf('.') + 1));
 /** Records of these go by their age. */
 const AGEING = /\.(?:slots|activity|audit|changes)$/;
 const LOOKED_AT = ['cleanup.policy', 'min.insync.replicas'];
-const OF_A_TENANT = `[a-z0-9][a-z0-9-]*(?:_[0-9a-f]+)?\\.(?:${KINDS.join('|')})`;
 
 /** Copies of a topic by the setting, with so many brokers. */
 export const copiesWanted = (factor: number | 'auto', brokers: number): number =>
@@ -63,20 +59,19 @@ type Partition = Metadata['topicMetadata'][number]['partitionMetadata'][number];
 export class KafkaReplication implements Replication {
   readonly #cluster: Cluster;
   readonly #options: ReplicationOptions;
-  readonly #ours: RegExp;
+  readonly #own: OwnTopics;
 
   constructor(cluster: Cluster, options: ReplicationOptions) {
     this.#cluster = cluster;
     this.#options = options;
-    const prefix = options.prefix.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
-    this.#ours = new RegExp(`^${prefix}\\.(?:${FIXED}|${OF_A_TENANT})$`);
+    this.#own = ownTopics(options.prefix);
   }
 
   /** Looks at all topics. @throws UnsentError | UnansweredError when no broker can be asked; KafkaCodeError */
   async look(): Promise<ReplicationState> {
     const metadata = await this.#metadata('all');
     const topics = metadata.topicMetadata.filter(
-      ({ topic, topicErrorCode }) => topicErrorCode === 0 && this.#ours.test(topic),
+      ({ topic, topicErrorCode }) => topicErrorCode === 0 && this.#own.all.test(topic),
     );
     const configs = await this.#configs(topics.map(({ topic }) => topic));
     const wanted = this.#wanted(metadata);

@@ -1,4 +1,5 @@
 import { requests } from '../../kafka/protocol.js';
+import { InvariantError } from '../../core/errors.js';
 import { pause } from '../../core/pause.js';
 import type { Logger } from '../../core/logger.js';
 import type { TopicSpec } from '../log.js';
@@ -83,12 +84,28 @@ export class Topics {
     const unknown = specs.filter((spec) => this.#verified.get(spec.topic) !== JSON.stringify(spec));
     const layouts = await Promise.all(unknown.map(({ topic }) => this.#cluster.layout(topic)));
     const missing = unknown.filter((_, i) => layouts[i] === undefined);
+    const [lost] = missing;
+    if (lost !== undefined)
+      await this.#mustBeNew(
+        lost,
+        specs.filter((spec) => !missing.includes(spec)),
+      );
     const created: TopicSpec[] = [];
     for (const chunk of chunks(missing, CREATED_PER_REQUEST)) created.push(...(await this.#create(chunk)));
     await this.#ready(missing);
     // Those that another process made meanwhile are looked at as well.
     await this.#verify(unknown.filter((spec) => !created.includes(spec)));
     for (const spec of unknown) this.#verified.set(spec.topic, JSON.stringify(spec));
+  }
+
+  /** Nothing is written before all topics of a call are there: one that is missing beside records was there too. */
+  async #mustBeNew({ topic }: TopicSpec, others: readonly TopicSpec[]): Promise<void> {
+    for (const { topic: other, partitions } of others)
+      for (let partition = 0; partition < partitions; partition++)
+        if ((await this.#offsets.offset({ topic: other, partition }, 'end')) > 0)
+          throw new InvariantError(
+            `topic ${topic} is not there, and ${other}, which was made with it, was written to: it was deleted, and is not made anew; the log lost data`,
+          );
   }
 
   /** Those that this call made; the others were there. */

@@ -1,0 +1,123 @@
+// Invariants 1, 2 and 20: somebody had a real broker drop events, their topic, or the catalog. Who has not folded them serves nothing, rather than a
+// shorter history.
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { Kafka, logLevel, type Admin } from 'kafkajs';
+import { CATALOG_TOPIC } from '../../src/catalog/fenced-catalog.js';
+import { InvariantError } from '../../src/core/errors.js';
+import { alterConfigsCall } from '../../src/kafka/calls.js';
+import { Cluster } from '../../src/kafka/cluster.js';
+import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
+import { freshPrefix, kafkaForTests, needsKafka } from '../support/kafka.js';
+import { startService, until } from '../support/service.js';
+import { TaskWorld } from '../support/task-world.js';
+
+const EVENTS = { topic: 'statefold.acme.events', partition: 0 };
+
+interface Ground {
+  readonly prefix: string;
+  /** The topic of the events as the broker has it. */
+  readonly topic: string;
+  readonly admin: Admin;
+  readonly open: () => KafkaLog;
+  /** A process with nothing on its disk. */
+  readonly start: () => Promise<TaskWorld>;
+  readonly set: (configs: Readonly<Record<string, string>>) => Promise<void>;
+}
+
+async function ground(t: TestContext): Promise<Ground> {
+  const { brokers } = await kafkaForTests();
+  const prefix = freshPrefix();
+  const topic = `${prefix}.acme.events`;
+  const admin = new Kafka({ clientId: 'faults', brokers: [...brokers], logLevel: logLevel.NOTHING }).admin();
+  await admin.connect();
+  t.after(() => admin.disconnect());
+  const cluster = new Cluster({ brokers, clientId: 'faults', connectTimeoutMs: 3000, requestTimeoutMs: 5000 });
+  t.after(() => cluster.close());
+  const open = (): KafkaLog => {
+    const log = new KafkaLog({ brokers: [...brokers], prefix });
+    t.after(() => log.close());
+    return log;
+  };
+  return {
+    ...{ prefix, topic, admin, open },
+    start: () => TaskWorld.start(t, { log: open(), tenantId: 'acme' }),
+    set: async (configs) => {
+      const [answer] = await cluster.askAdmin(() => Promise.resolve(alterConfigsCall(topic, configs)), 5000);
+      assert.equal(answer?.code, 0);
+    },
+  };
+}
+
+async function append({ url }: TaskWorld): Promise<number> {
+  const body = JSON.stringify({ aggregateId: 'a-1', eventType: 'Added', data: {} });
+  const answer = await fetch(`${url}/events`, { method: 'POST', body });
+  await answer.text();
+  return answer.status;
+}
+
+/** It neither takes nor shows anything, and says that the log lost data. */
+async function isRefused(world: TaskWorld, why: RegExp): Promise<void> {
+  assert.equal(await append(world), 503);
+  assert.equal((await fetch(`${world.url}/events/a-1`)).status, 503);
+  const stop = world.stops.find((error) => error instanceof InvariantError);
+  assert.match(String(stop?.message), why);
+}
+
+test(
+  '2: who has not folded events that were dropped does not begin anew behind them',
+  { skip: needsKafka },
+  async (t) => {
+    const { admin, topic, open, set, start } = await ground(t);
+    const first = await start();
+    for (let n = 0; n < 5; n++) assert.equal(await append(first), 201);
+    await set({ 'cleanup.policy': 'delete' });
+    await admin.fetchTopicOffsets(topic); // else the client does not know who leads it
+    await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '4' }] });
+    const log = open();
+    await until(async () => (await log.startOffset(EVENTS)) === 4);
+    await set({ 'cleanup.policy': 'compact' });
+    // Its owner has folded them.
+    assert.equal(await append(first), 201);
+    await first.close();
+    await isRefused(await start(), /acme\.events-0: the log begins at 4, 0 is to be read next, .*: the log lost data$/);
+    assert.equal(await log.endOffset(EVENTS), 7, 'a claim, and what was acknowledged');
+  },
+);
+
+test('2: a tenant whose events were deleted with their topic is not begun anew', { skip: needsKafka }, async (t) => {
+  const { admin, topic, start } = await ground(t);
+  const first = await start();
+  assert.equal(await append(first), 201);
+  await first.close();
+  await admin.deleteTopics({ topics: [topic] });
+  await until(async () => !(await admin.listTopics()).includes(topic));
+  await isRefused(
+    await start(),
+    /topic \S+\.acme\.events is not there, and \S+\.acme\.changes, which was made with it, was written to: .*; the log lost data$/,
+  );
+});
+
+test(
+  '2: a catalog that was deleted is not begun anew beside the topics of its tenants',
+  { skip: needsKafka },
+  async (t) => {
+    const { brokers } = await kafkaForTests();
+    const { admin, prefix, open, start } = await ground(t);
+    const log = open();
+    assert.deepEqual(await log.tenantTopicsWithout(CATALOG_TOPIC), [], 'nothing is there yet');
+    const tenant = await start();
+    assert.equal(await append(tenant), 201);
+    await tenant.close();
+    assert.deepEqual(await log.tenantTopicsWithout(CATALOG_TOPIC), [`${prefix}.acme.changes`, `${prefix}.acme.events`]);
+    const service = startService(t, { env: { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: prefix } });
+    await assert.rejects(
+      service,
+      /Kafka has no topic \S+\.catalog, and has topics of tenants \(\S+\.acme\.changes, \S+\.acme\.events\)/,
+    );
+    assert.deepEqual((await admin.listTopics()).filter((name) => name.startsWith(`${prefix}.`)).sort(), [
+      `${prefix}.acme.changes`,
+      `${prefix}.acme.events`,
+    ]);
+  },
+);
