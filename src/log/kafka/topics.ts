@@ -28,6 +28,8 @@ const API = { CreateTopics: 19, DeleteTopics: 20, DescribeConfigs: 32 };
 const TOPIC = 2;
 /** A broker under load takes its time for a thousand new partitions. */
 const READY_MS = 60_000;
+/** Between looks for a topic that must be there if nobody deleted it, milliseconds. */
+const SEEN_DELAYS_MS = [10, 50, 250, 1000];
 const CREATED_PER_REQUEST = 100;
 const DESCRIBED_PER_REQUEST = 500;
 
@@ -102,10 +104,19 @@ export class Topics {
   async #mustBeNew({ topic }: TopicSpec, others: readonly TopicSpec[]): Promise<void> {
     for (const { topic: other, partitions } of others)
       for (let partition = 0; partition < partitions; partition++)
-        if ((await this.#offsets.offset({ topic: other, partition }, 'end')) > 0)
+        if ((await this.#offsets.offset({ topic: other, partition }, 'end')) > 0 && !(await this.#isThereByNow(topic)))
           throw new InvariantError(
             `topic ${topic} is not there, and ${other}, which was made with it, was written to: it was deleted, and is not made anew; the log lost data`,
           );
+  }
+
+  /** Another process may have made it since it was looked for, and brokers learn of it one after the other. */
+  async #isThereByNow(topic: string): Promise<boolean> {
+    for (const delay of SEEN_DELAYS_MS) {
+      if ((await this.#cluster.layout(topic)) !== undefined) return true;
+      await pause(delay, { ref: true });
+    }
+    return (await this.#cluster.layout(topic)) !== undefined;
   }
 
   /** Those that this call made; the others were there. */
