@@ -77,6 +77,9 @@ export interface AuditFilter {
   readonly limit: number;
 }
 
+/** Undefined: what costs so much may be done at once; else when the promise resolves. */
+export type Turn = (cost: number) => Promise<void> | undefined;
+
 export interface AuditPage {
   /** The newest first. */
   readonly entries: readonly AuditEntry[];
@@ -91,6 +94,6 @@ export interface AuditPage {
 export interface AuditTrail {
   /** @throws StatefoldError UNAVAILABLE where it can't be recorded: then nothing is to be changed */
   begin(begun: AuditBegun): Promise<AuditRecording>;
-  /** @throws StatefoldError UNAVAILABLE */
-  list(filter: AuditFilter): Promise<AuditPage>;
+  /** Looks at many entries, of all tenants, for few: a part on each turn. The next one of the event loop unless given. @throws StatefoldError UNAVAILABLE */
+  list(filter: AuditFilter, turn?: Turn): Promise<AuditPage>;
 }

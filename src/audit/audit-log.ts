@@ -2,9 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { LIST_BYTES, READ_BYTES } from '../core/reads.js';
+import { nextTurn, overSlices } from '../core/slices.js';
+import { costOfBytes } from '../core/turns.js';
 import { readBelow } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
-import type { AuditBegun, AuditEnded, AuditEntry, AuditFilter, AuditPage, AuditTrail } from './audit-entry.js';
+import type { AuditBegun, AuditEnded, AuditEntry, AuditFilter, AuditPage, AuditTrail, Turn } from './audit-entry.js';
 
 export const AUDIT_TOPIC = 'statefold.audit';
 const PARTITION: PartitionRef = { topic: AUDIT_TOPIC, partition: 0 };
@@ -12,6 +14,8 @@ const PARTITION: PartitionRef = { topic: AUDIT_TOPIC, partition: 0 };
 const WINDOW = 512;
 /** Windows that one page looks at: a tenant with few entries among many of others gets short pages, and nobody waits for long. */
 const WINDOWS = 16;
+/** Records of so many bytes are looked at on one turn of the event loop. */
+const TURN_BYTES = 64 * 1024;
 /** The clock of a broker and that of the process that wrote may differ by so much. */
 const CLOCKS_APART_MS = 60_000;
 /** Filters that an entry has as they are. */
@@ -99,22 +103,28 @@ export class AuditLog implements AuditTrail {
     return new Date(this.#now()).toISOString();
   }
 
-  async list({ before, limit, ...filter }: AuditFilter): Promise<AuditPage> {
+  async list({ before, limit, ...filter }: AuditFilter, turn: Turn = nextTurn): Promise<AuditPage> {
     const { from = 0 } = filter;
-    const end = await this.#follow();
+    const { end, open } = await this.#follow();
     const start = await this.#log.startOffset(PARTITION);
     const entries: AuditEntry[] = [];
     let bytes = 0;
+    let looked = 0;
     let top = Math.min(before ?? end, end);
-    for (let looked = 0; looked < WINDOWS && top > start; looked++) {
+    for (let windows = 0; windows < WINDOWS && top > start; windows++) {
       const bottom = Math.max(start, top - WINDOW);
       const records = await this.#window(bottom, top);
       for (const record of records.reverse()) {
+        looked += record.value?.length ?? 0;
+        if (looked >= TURN_BYTES) {
+          await turn(costOfBytes(looked));
+          looked = 0;
+        }
         // Nothing that was written before then began later.
         if (record.timestamp < from - CLOCKS_APART_MS) return { entries, next: undefined };
         const stored = parsed(record);
         // The record of a change's end has all of it: where that is in the log, the record of its beginning is passed over.
-        if (stored === undefined || (stored.outcome === undefined && !this.#open.has(stored.id))) continue;
+        if (stored === undefined || (stored.outcome === undefined && !open.has(stored.id))) continue;
         const entry: AuditEntry = { ...stored, outcome: stored.outcome ?? 'unknown' };
         if (!isWanted(entry, filter)) continue;
         entries.push(entry);
@@ -137,28 +147,34 @@ export class AuditLog implements AuditTrail {
     return found;
   }
 
-  /** Reads what was written since the last time; resolves with the log's end as of this call. */
-  #follow(): Promise<number> {
-    const read = async (): Promise<number> => {
+  /** Reads what was written since the last time; resolves with the log's end as of this call, and the entries that have no end below it. */
+  #follow(): Promise<Followed> {
+    const read = async (): Promise<Followed> => {
       const end = await this.#log.endOffset(PARTITION);
       const start = await this.#log.startOffset(PARTITION);
       this.#position = Math.max(this.#position, start);
       for (const [id, offset] of this.#open) if (offset < start) this.#open.delete(id);
       while (this.#position < end) {
         const { records, next } = await readBelow(this.#log, PARTITION, this.#position, end, READ_BYTES);
-        for (const record of records) {
+        await overSlices('pages', records, (record) => {
           const entry = parsed(record);
           if (entry?.outcome !== undefined) this.#open.delete(entry.id);
           else if (entry !== undefined) this.#open.set(entry.id, record.offset);
-        }
+        });
         this.#position = next;
       }
-      return end;
+      return { end, open: new Set(this.#open.keys()) };
     };
     const done = this.#following.then(read, read);
     this.#following = done;
     return done;
   }
+}
+
+interface Followed {
+  readonly end: number;
+  /** Ids. */
+  readonly open: ReadonlySet<string>;
 }
 
 type Wanted = Omit<AuditFilter, 'before' | 'limit'>;

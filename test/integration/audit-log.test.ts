@@ -147,3 +147,31 @@ test('records that are none of ours are passed over', async (t) => {
   await log.append({ topic: AUDIT_TOPIC, partition: 0 }, foreign);
   assert.equal((await audit.list({ limit: 10 })).entries.length, 1);
 });
+
+test('a page that looks at many entries for none is made over many turns, and so is what a new process reads first', async (t) => {
+  const log = opened(t);
+  const audit = await open(log);
+  const details = Object.fromEntries(Array.from({ length: 400 }, (_, n) => [`name-${n}`, n]));
+  const begun = await Promise.all(Array.from({ length: 1_000 }, (_, n) => audit.begin({ ...by('large', n), details })));
+  const costs: number[] = [];
+  const turn = (cost: number): Promise<void> => {
+    costs.push(cost);
+    return new Promise((resolve) => setImmediate(resolve));
+  };
+  const paging = audit.list({ limit: 10, action: 'nothing' }, turn);
+  // What ends meanwhile was under way when the page was asked for.
+  const all = audit.list({ limit: 1_000 });
+  await Promise.all(begun.map((one) => one.end({ outcome: 'done', status: 200 })));
+  assert.deepEqual(await paging, { entries: [], next: undefined });
+  assert.ok(costs.length >= 1_000 / 17, `${costs.length} turns`);
+  assert.ok(Math.max(...costs) < 20, `${Math.max(...costs)} at once`);
+  const { entries } = await all;
+  assert.ok(entries.length > 100, `${entries.length} entries`);
+  const fresh = await open(log);
+  let isRead = false;
+  const first = fresh.list({ limit: 1 }).finally(() => (isRead = true));
+  let turns = 0;
+  for (; !isRead; turns++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal((await first).entries.length, 1);
+  assert.ok(turns > 15, `${turns} turns`);
+});

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { AuditEntry, AuditFilter } from '../../audit/audit-entry.js';
 import { StatefoldError } from '../../core/errors.js';
 import { anyText, badCursor, described, only, paging, time, type Values } from '../parameters.js';
+import { memoryOf, type RequestMemory } from '../request-memory.js';
 import { anyObject, component, integer, listOf, text, timestamp } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';
 
@@ -46,14 +47,19 @@ const FILTERS = {
 
 const answers = { 200: listOf('entries', AuditRecord) };
 
+/** `memory`: of the tenant that asks, whose turns it takes. */
 async function pageOf(
   { audit }: RouteDependencies,
+  memory: RequestMemory | undefined,
   { cursor, limit, key, object, ...wanted }: Values<typeof FILTERS & typeof paging>,
   tenant: Pick<AuditFilter, 'tenantId' | 'tenantCreatedAt'>,
   shown: (entry: AuditEntry) => AuditEntry = (entry) => entry,
 ): Promise<object> {
   const before = cursor === undefined ? undefined : placeOf(cursor);
-  const { entries, next } = await audit.list({ ...wanted, ...tenant, keyId: key, objectId: object, before, limit });
+  const { entries, next } = await audit.list(
+    { ...wanted, ...tenant, keyId: key, objectId: object, before, limit },
+    memory && ((cost) => memory.turnOf(cost)),
+  );
   return {
     entries: entries.map((entry) => recordOf(shown(entry))),
     nextCursor: next === undefined ? undefined : Buffer.from(String(next)).toString('base64url'),
@@ -90,7 +96,9 @@ const listAudit = route({
     // One of the same id that was deleted before has entries of its own.
     const tenantCreatedAt = dependencies.catalog.get('tenant', tenantId)?.value.createdAt;
     if (tenantCreatedAt === undefined) throw new StatefoldError('NOT_FOUND', 'the tenant was deleted');
-    call.answer(200, await pageOf(dependencies, call.query(), { tenantId, tenantCreatedAt }, forTenant));
+    const memory = memoryOf(call.request);
+    await memory?.pageOf(call.response);
+    call.answer(200, await pageOf(dependencies, memory, call.query(), { tenantId, tenantCreatedAt }, forTenant));
   },
 });
 
@@ -111,7 +119,7 @@ const listAllAudit = route({
   answers,
   serve: async (dependencies, call) => {
     const { tenant, ...page } = call.query();
-    call.answer(200, await pageOf(dependencies, page, { tenantId: tenant }));
+    call.answer(200, await pageOf(dependencies, undefined, page, { tenantId: tenant }));
   },
 });
 
