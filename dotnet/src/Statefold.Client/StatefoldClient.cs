@@ -37,6 +37,11 @@ public sealed class StatefoldClient : IDisposable
             throw new ArgumentException($"Url must be an http or https URL, for instance http://127.0.0.1:8080, and is {options.Url}", nameof(options));
         }
 
+        if (options.Url.Query.Length > 0 || options.Url.Fragment.Length > 0 || options.Url.UserInfo.Length > 0)
+        {
+            throw new ArgumentException("Url must end before ? and #, and have no name or password: paths are put behind it, and ApiKey says who asks", nameof(options));
+        }
+
         Http = http;
         transport = new Transport(options, http);
     }
@@ -224,8 +229,9 @@ public sealed class StatefoldClient : IDisposable
             ("waitFor", Query.Text(query.WaitFor)),
             .. query.Filter.Query(),
         ]);
-        var timeout = transport.Options.Timeout + TimeSpan.FromSeconds(query.WaitSeconds ?? 0);
-        var received = await transport.GetAsync($"/feed{text}", timeout, cancellation).ConfigureAwait(false);
+        var received = query.WaitSeconds is { } seconds
+            ? await transport.WaitAsync($"/feed{text}", TimeSpan.FromSeconds(seconds), cancellation).ConfigureAwait(false)
+            : await transport.GetAsync($"/feed{text}", null, cancellation).ConfigureAwait(false);
         var page = received.Read<JsonElement>(Json);
         var told = page.GetProperty("events").EnumerateArray().Select(one => Told<FeedEvent>.Of(one, EventOf<FeedEvent>, item => item.Position)).ToArray();
         return new FeedPage

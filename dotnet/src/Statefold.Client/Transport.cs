@@ -15,6 +15,10 @@ internal sealed class Transport(StatefoldClientOptions options, HttpClient http)
     public Task<Received> GetAsync(string path, TimeSpan? timeout, CancellationToken cancellation) =>
         SendAsync(HttpMethod.Get, path, null, null, timeout, cancellation);
 
+    /// <summary>A read that waits as long as its caller says: that something was not there by then is the answer.</summary>
+    public Task<Received> WaitAsync(string path, TimeSpan wait, CancellationToken cancellation) =>
+        SendAsync(HttpMethod.Get, path, null, null, options.Timeout + wait, cancellation, waits: true);
+
     /// <summary>A change, which has a name: the service does it once however often it is sent.</summary>
     public Task<Received> PostAsync(string path, byte[] body, string idempotencyKey, CancellationToken cancellation) =>
         SendAsync(HttpMethod.Post, path, body, idempotencyKey, null, cancellation);
@@ -34,7 +38,7 @@ internal sealed class Transport(StatefoldClientOptions options, HttpClient http)
     }
 
     private async Task<Received> SendAsync(
-        HttpMethod method, string path, byte[]? body, string? idempotencyKey, TimeSpan? timeout, CancellationToken cancellation)
+        HttpMethod method, string path, byte[]? body, string? idempotencyKey, TimeSpan? timeout, CancellationToken cancellation, bool waits = false)
     {
         for (var attempt = 1; ; attempt++)
         {
@@ -43,7 +47,7 @@ internal sealed class Transport(StatefoldClientOptions options, HttpClient http)
             {
                 return await OnceAsync(method, path, body, idempotencyKey, timeout ?? options.Timeout, cancellation).ConfigureAwait(false);
             }
-            catch (StatefoldException error) when (attempt < options.Attempts && MayRepeat(error) && !(error.RetryAfter > MostRetryAfter))
+            catch (StatefoldException error) when (attempt < options.Attempts && MayRepeat(error, waits) && !(error.RetryAfter > MostRetryAfter))
             {
                 pause = Backoff.Before(attempt, options.FirstDelay, options.MostDelay);
                 if (error.RetryAfter > pause)
@@ -80,7 +84,7 @@ internal sealed class Transport(StatefoldClientOptions options, HttpClient http)
             var content = await response.Content.ReadAsByteArrayAsync(limited.Token).ConfigureAwait(false);
             return response.IsSuccessStatusCode
                 ? new Received(content, PlaceOf(response, "Statefold-Position"), PlaceOf(response, "Statefold-Sequence"))
-                : throw RefusalOf(response.StatusCode, content, response.Headers.RetryAfter?.Delta);
+                : throw RefusalOf(response.StatusCode, content, RetryAfterOf(response));
         }
         catch (OperationCanceledException error) when (!cancellation.IsCancellationRequested)
         {
@@ -97,8 +101,17 @@ internal sealed class Transport(StatefoldClientOptions options, HttpClient http)
     private static long? PlaceOf(HttpResponseMessage response, string header) =>
         response.Headers.TryGetValues(header, out var values) && long.TryParse(values.First(), out var place) ? place : null;
 
-    private static bool MayRepeat(StatefoldException error) =>
-        error.Status is null or HttpStatusCode.TooManyRequests or HttpStatusCode.BadGateway or HttpStatusCode.ServiceUnavailable or HttpStatusCode.GatewayTimeout;
+    /// <summary>What is between the service and its clients may say a date, which is of the clock of whoever says it.</summary>
+    private static TimeSpan? RetryAfterOf(HttpResponseMessage response)
+    {
+        var asked = response.Headers.RetryAfter;
+        var wait = asked?.Delta ?? (asked?.Date - (response.Headers.Date ?? DateTimeOffset.UtcNow));
+        return wait < TimeSpan.Zero ? TimeSpan.Zero : wait;
+    }
+
+    private static bool MayRepeat(StatefoldException error, bool waits) =>
+        !(waits && error.Code == "NOT_CAUGHT_UP")
+        && error.Status is null or HttpStatusCode.TooManyRequests or HttpStatusCode.BadGateway or HttpStatusCode.ServiceUnavailable or HttpStatusCode.GatewayTimeout;
 
     private StatefoldException RefusalOf(HttpStatusCode status, byte[] content, TimeSpan? retryAfter)
     {
@@ -118,7 +131,10 @@ internal sealed class Transport(StatefoldClientOptions options, HttpClient http)
         catch (Exception error) when (error is JsonException or KeyNotFoundException or InvalidOperationException)
         {
             var message = $"{options.Url} answered {(int)status} with no problem document: is it a Statefold service?";
-            return new StatefoldException(StatefoldException.UnexpectedAnswer, message, (int)status >= 500, status, error);
+            return new StatefoldException(StatefoldException.UnexpectedAnswer, message, status is HttpStatusCode.TooManyRequests || (int)status >= 500, status, error)
+            {
+                RetryAfter = retryAfter,
+            };
         }
     }
 }

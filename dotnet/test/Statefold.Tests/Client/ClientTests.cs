@@ -66,6 +66,47 @@ public sealed class ClientTests(TestService service) : IClassFixture<TestService
         Assert.Throws<ArgumentException>(() => new StatefoldClient(service.Options with { Url = new Uri("ftp://a") }));
     }
 
+    [Theory]
+    [InlineData(HttpStatusCode.TooManyRequests, "3600")]
+    [InlineData(HttpStatusCode.ServiceUnavailable, "Thu, 01 Jan 2026 01:00:00 GMT")]
+    public async Task WhatIsInFrontOfTheServiceMaySayHowLongToWait(HttpStatusCode status, string retryAfter)
+    {
+        using var answer = new HttpResponseMessage(status) { Content = new StringContent("<html>") };
+        answer.Headers.Add("Date", "Thu, 01 Jan 2026 00:00:00 GMT");
+        answer.Headers.Add("Retry-After", retryAfter);
+        using var answers = new AnsweringHandler(answer);
+        using var http = new HttpClient(answers);
+        using var client = new StatefoldClient(service.Options, http);
+        var error = await Assert.ThrowsAsync<StatefoldException>(() => client.AppendAsync(NewId(), Opened, cancellation: soon));
+        Assert.Equal((StatefoldException.UnexpectedAnswer, true, TimeSpan.FromHours(1)), (error.Code, error.IsRetryable, error.RetryAfter));
+        Assert.Equal(1, answers.Sent);
+    }
+
+    [Fact]
+    public async Task WhoSaysHowLongToWaitIsAnsweredWhenThatIsOver()
+    {
+        using var lagging = new HttpResponseMessage(HttpStatusCode.ServiceUnavailable)
+        {
+            Content = new StringContent("""{"status":503,"code":"NOT_CAUGHT_UP","detail":"not there yet","retryable":true}"""),
+        };
+        using var answers = new AnsweringHandler(lagging);
+        using var http = new HttpClient(answers);
+        using var client = new StatefoldClient(service.Options, http);
+        var query = new FeedQuery { WaitFor = 7, WaitSeconds = 1 };
+        var error = await Assert.ThrowsAsync<StatefoldException>(() => client.ReadFeedAsync(query, soon));
+        Assert.Equal(("NOT_CAUGHT_UP", 1), (error.Code, answers.Sent));
+    }
+
+    [Theory]
+    [InlineData("http://127.0.0.1:8080/?a=1")]
+    [InlineData("http://127.0.0.1:8080/console/#/feed")]
+    [InlineData("http://ada:secret@127.0.0.1:8080")]
+    public void AUrlIsOneThatPathsCanBePutBehind(string url)
+    {
+        var error = Assert.Throws<ArgumentException>(() => new StatefoldClient(service.Options with { Url = new Uri(url) }));
+        Assert.DoesNotContain("secret", error.Message, StringComparison.Ordinal);
+    }
+
     [Fact]
     public async Task AnAppendIsStoredOnceWhateverTheLinkLoses()
     {
