@@ -11,16 +11,19 @@ const REF = '#/components/schemas/';
 const quoted = (name) => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name));
 const comment = (schema) => (schema.description ? `/** ${schema.description} */\n` : '');
 
-/** JSON Schema (2020-12) as a TypeScript type. */
-function typeOf(schema) {
+/**
+ * JSON Schema (2020-12) as a TypeScript type. `isSent`: of what clients make; there a member may be undefined, which JSON leaves out, and what
+ * may have any members may be of an interface, which has no index signature.
+ */
+function typeOf(schema, isSent = false) {
   if (schema === undefined || Object.keys(schema).every((key) => key === 'description')) return 'unknown';
   if (schema.$ref) return schema.$ref.slice(REF.length);
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
   const any = schema.anyOf ?? schema.oneOf;
-  if (any) return any.map((one) => `(${typeOf(one)})`).join(' | ');
-  if (schema.allOf) return schema.allOf.map((one) => `(${typeOf(one)})`).join(' & ');
-  if (Array.isArray(schema.type)) return schema.type.map((type) => typeOf({ ...schema, type })).join(' | ');
+  if (any) return any.map((one) => `(${typeOf(one, isSent)})`).join(' | ');
+  if (schema.allOf) return schema.allOf.map((one) => `(${typeOf(one, isSent)})`).join(' & ');
+  if (Array.isArray(schema.type)) return schema.type.map((type) => typeOf({ ...schema, type }, isSent)).join(' | ');
   switch (schema.type) {
     case 'string':
       return 'string';
@@ -32,29 +35,42 @@ function typeOf(schema) {
     case 'null':
       return 'null';
     case 'array':
-      return `readonly (${typeOf(schema.items)})[]`;
+      return `readonly (${typeOf(schema.items, isSent)})[]`;
     case 'object':
-      return objectOf(schema);
+      return objectOf(schema, isSent);
     default:
       return 'unknown';
   }
 }
 
-function objectOf({ properties = {}, required = [], additionalProperties }) {
-  const members = Object.entries(properties).map(
-    ([name, schema]) =>
-      `${comment(schema)}readonly ${quoted(name)}${required.includes(name) ? '' : '?'}: ${typeOf(schema)};`,
-  );
+function objectOf({ properties = {}, required = [], additionalProperties }, isSent) {
+  const members = Object.entries(properties).map(([name, schema]) => {
+    const type = typeOf(schema, isSent);
+    const member = required.includes(name) ? `: ${type}` : `?: ${type}${isSent ? ' | undefined' : ''}`;
+    return `${comment(schema)}readonly ${quoted(name)}${member};`;
+  });
   const open = additionalProperties !== false && additionalProperties !== undefined;
-  if (open)
-    members.push(`readonly [member: string]: ${members.length > 0 ? 'unknown' : typeOf(additionalProperties)};`);
+  const others = open ? typeOf(additionalProperties, isSent) : 'unknown';
+  if (isSent && members.length === 0 && others === 'unknown') return 'object';
+  if (open) members.push(`readonly [member: string]: ${members.length > 0 ? 'unknown' : others};`);
   return members.length === 0 ? 'Readonly<Record<string, unknown>>' : `{\n${members.join('\n')}\n}`;
+}
+
+/** Names of the schemas that are referred to, also by these. */
+function referred(part, schemas, found = new Set()) {
+  for (const [, name] of JSON.stringify(part).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+    if (found.has(name)) continue;
+    found.add(name);
+    referred(schemas[name], schemas, found);
+  }
+  return found;
 }
 
 const bodyOf = ({ requestBody }) => {
   if (requestBody === undefined) return 'undefined';
   const [[type, { schema }]] = Object.entries(requestBody.content);
-  const of = type === 'application/json' ? typeOf(schema) : type === 'multipart/form-data' ? 'FormData' : 'string';
+  const of =
+    type === 'application/json' ? typeOf(schema, true) : type === 'multipart/form-data' ? 'FormData' : 'string';
   return requestBody.required ? of : `${of} | undefined`;
 };
 
@@ -81,11 +97,15 @@ const parametersOf = ({ parameters = [] }, place) => {
 
 /** The text of wire.ts. */
 export async function wireTypes(document) {
-  const schemas = Object.entries(document.components.schemas).map(
-    ([name, schema]) => `${comment(schema)}export type ${name} = ${typeOf(schema)};`,
-  );
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+  );
+  const named = (parts) => referred(parts, document.components.schemas);
+  const sent = named(operations.map(({ operation }) => operation.requestBody ?? {}));
+  const answered = named(operations.map(({ operation }) => operation.responses));
+  const schemas = Object.entries(document.components.schemas).map(
+    ([name, schema]) =>
+      `${comment(schema)}export type ${name} = ${typeOf(schema, sent.has(name) && !answered.has(name))};`,
   );
   const types = operations.map(
     ({ operation }) => `/** ${operation.summary}. */

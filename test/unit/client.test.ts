@@ -85,6 +85,25 @@ test('the type of a change says that a key may have no state any more', () => {
   assert.equal(change.state?.total, undefined);
 });
 
+test('data may be of an interface, and what is optional be undefined', async () => {
+  interface Placed {
+    readonly total: number;
+  }
+  const data: Placed = { total: 7 };
+  const none = ((): string | undefined => undefined)();
+  const placed = { aggregateId: 'a-1', eventType: 'Placed', data, correlationId: none, metadata: undefined };
+  const { client, sent } = scripted(json({ version: 1 }, 201), json({ events: [], position: 0 }));
+  await client.append(placed, { idempotencyKey: none });
+  await client.feed.read({ eventType: none, after: undefined });
+  assert.deepEqual(JSON.parse(sent[0]?.body as string), {
+    aggregateId: 'a-1',
+    eventType: 'Placed',
+    data: { total: 7 },
+  });
+  assert.equal(sent[1]?.url, 'http://service/feed');
+  client.feed.subscribe({ eventType: none, signal: undefined, from: undefined }).close();
+});
+
 test('what is refused for good, or may not be repeated, is sent once', async () => {
   const conflict = scripted(problem(409, 'VERSION_CONFLICT', { currentVersion: 3 }));
   await assert.rejects(conflict.client.append(event), (error) => {

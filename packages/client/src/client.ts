@@ -35,24 +35,24 @@ export interface Loaded<S> {
 
 export interface DecideOptions extends CallOptions {
   /** `state`: of the bound reducer; `events`: all events, without a reducer. */
-  readonly load?: 'state' | 'events';
+  readonly load?: 'state' | 'events' | undefined;
   /** The text before the first `-` of the id unless given. */
-  readonly aggregateType?: string;
+  readonly aggregateType?: string | undefined;
   /** How often it is decided in all, when others append meanwhile. */
-  readonly attempts?: number;
+  readonly attempts?: number | undefined;
   /** Of all events of the decision. */
-  readonly correlationId?: string;
-  readonly causationId?: string;
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly correlationId?: string | undefined;
+  readonly causationId?: string | undefined;
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface SqlOptions extends Omit<CallOptions, 'idempotencyKey'> {
   /** Values of the placeholders `{name:Type}` of the statement. */
-  readonly parameters?: Readonly<Record<string, string | number | boolean>>;
+  readonly parameters?: Readonly<Record<string, string | number | boolean>> | undefined;
   /** The position of an append: the rows of its events are there. */
-  readonly waitFor?: number;
+  readonly waitFor?: number | undefined;
   /** How long to wait for that, 5 unless it is given. */
-  readonly waitSeconds?: number;
+  readonly waitSeconds?: number | undefined;
 }
 
 const DECISIONS = 10;

@@ -17,13 +17,13 @@ export type FeedPage = Operations['readFeed']['answer'];
 
 export interface FeedQuery extends FeedFilters {
   /** The last position that the caller has; 0, or none: from the oldest on. */
-  readonly after?: number;
+  readonly after?: number | undefined;
   /** Most events of the page, 1 to 1,000 (100). */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** Wait so long for an event where there is none, 0 to 30 (0). With `waitFor`: so long for that (5). */
-  readonly waitSeconds?: number;
+  readonly waitSeconds?: number | undefined;
   /** The page has all events up to this position, or is refused with `NOT_CAUGHT_UP`. */
-  readonly waitFor?: number;
+  readonly waitFor?: number | undefined;
 }
 
 /** In a row, without an event between them. */

@@ -52,9 +52,9 @@ export const changesOf = (
 
 /** Events that are wanted: of one of the values of each name. */
 export interface FeedFilters {
-  readonly aggregateType?: string | readonly string[];
-  readonly eventType?: string | readonly string[];
-  readonly aggregateId?: string | readonly string[];
+  readonly aggregateType?: string | readonly string[] | undefined;
+  readonly eventType?: string | readonly string[] | undefined;
+  readonly aggregateId?: string | readonly string[] | undefined;
 }
 
 /** All events of the tenant that pass the filters. */

@@ -28,33 +28,33 @@ export interface FollowOptions {
    * Where to begin when no cursor is stored: with the oldest that is kept, behind a sequence or position, or with what comes from now on. With
    * a `ticket` where now is can't be asked: until the first item of `now` is there, what comes while no connection is open is not told.
    */
-  readonly from?: 'start' | 'now' | number;
+  readonly from?: 'start' | 'now' | number | undefined;
   /** Loaded when the subscription begins, saved by `commit`. */
-  readonly cursor?: CursorStore;
+  readonly cursor?: CursorStore | undefined;
   /** Ways to live items, the best first; one that doesn't work gives way to the next. Polling is always the last. */
-  readonly channels?: readonly Channel[];
+  readonly channels?: readonly Channel[] | undefined;
   /** Opens a WebSocket that sends headers; unless given, the platform's is used where it can (Node.js 22 and newer). */
-  readonly webSocket?: WebSocketFactory;
+  readonly webSocket?: WebSocketFactory | undefined;
   /**
    * For pages, which hold no API key: gets a ticket from the page's own backend (which asks `POST /auth/tickets`), each time a connection
    * is opened. What it rejects with is taken for a connection that failed, and tried again. With it there are WebSockets and server-sent
    * events alone.
    */
-  readonly ticket?: (asked: TicketRequest) => Promise<string>;
+  readonly ticket?: ((asked: TicketRequest) => Promise<string>) | undefined;
   /** Ends the iteration, without an error. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Told when the way to live items is another one, and why the one before ended. */
-  readonly onChannel?: (channel: Channel, why: unknown) => void;
+  readonly onChannel?: ((channel: Channel, why: unknown) => void) | undefined;
   /** Told when the service answers, and when it doesn't any more, with why where that is known; it is tried again until it does. */
-  readonly onConnection?: (isOpen: boolean, why?: unknown) => void;
-  readonly firstDelayMs?: number;
-  readonly mostDelayMs?: number;
+  readonly onConnection?: ((isOpen: boolean, why?: unknown) => void) | undefined;
+  readonly firstDelayMs?: number | undefined;
+  readonly mostDelayMs?: number | undefined;
 }
 
 /** What a ticket is wanted for: the body of `POST /auth/tickets`. */
 export interface TicketRequest {
   readonly path: string;
-  readonly key?: readonly string[];
+  readonly key?: readonly string[] | undefined;
 }
 
 export interface SubscribeOptions extends Omit<FollowOptions, 'from'> {
@@ -63,11 +63,11 @@ export interface SubscribeOptions extends Omit<FollowOptions, 'from'> {
    * were missed that are kept no longer, it begins so again. The states are read as fast as they come, and those that the loop has not taken
    * yet are in memory.
    */
-  readonly from?: FollowOptions['from'] | 'snapshot';
+  readonly from?: FollowOptions['from'] | 'snapshot' | undefined;
   /** Changes of this state key, or of these, alone. */
-  readonly key?: string | readonly string[];
+  readonly key?: string | readonly string[] | undefined;
   /** Told when a snapshot begins, also when it begins anew since a connection broke in it, and when all of its states were given. */
-  readonly onSnapshot?: (place: 'begin' | 'end') => void;
+  readonly onSnapshot?: ((place: 'begin' | 'end') => void) | undefined;
 }
 
 export interface ErasureOptions {
@@ -75,7 +75,7 @@ export interface ErasureOptions {
    * Told of each aggregate that was erased, at the place of the erasure among the events, whatever `eventType` says: who keeps copies of its
    * events erases them. It is waited for, and what it throws or rejects with ends the loop, before the place of the erasure is reached.
    */
-  readonly onErased?: (erasure: FeedErasure) => void | Promise<void>;
+  readonly onErased?: ((erasure: FeedErasure) => void | Promise<void>) | undefined;
 }
 
 /** With filters: only events that have one of the values of each name that is given. */

@@ -4,9 +4,9 @@ export interface VerifyOptions {
   /** `whsec_…` as the service gave it; several while one is rotated. */
   readonly secret: string | readonly string[];
   /** How far the time of the message may be from now, seconds. */
-  readonly toleranceSeconds?: number;
+  readonly toleranceSeconds?: number | undefined;
   /** Milliseconds since the epoch. */
-  readonly now?: () => number;
+  readonly now?: (() => number) | undefined;
 }
 
 const TOLERANCE_SECONDS = 300;

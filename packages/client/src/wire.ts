@@ -357,19 +357,17 @@ export type CloudEvent = {
   readonly subject: string;
   /** The timestamp, RFC 3339, with milliseconds at most. */
   readonly time: string;
-  readonly datacontenttype?: 'application/json';
+  readonly datacontenttype?: 'application/json' | undefined;
   /** As for appends where it is left out. */
-  readonly aggregatetype?: string;
+  readonly aggregatetype?: string | undefined;
   readonly aggregateversion: number;
-  readonly correlationid?: string;
-  readonly causationid?: string;
+  readonly correlationid?: string | undefined;
+  readonly causationid?: string | undefined;
   /** The text of a JSON object. */
-  readonly metadata?: string;
+  readonly metadata?: string | undefined;
   /** In the feed that it is exported from; an import does not keep it. */
-  readonly position?: string;
-  readonly data: {
-    readonly [member: string]: unknown;
-  };
+  readonly position?: string | undefined;
+  readonly data: object;
 };
 
 export type Imported = {
@@ -602,35 +600,27 @@ export type EventSchemaCheck = {
 export type Append = {
   readonly aggregateId: string;
   readonly eventType: string;
-  readonly data: {
-    readonly [member: string]: unknown;
-  };
-  readonly aggregateType?: string;
+  readonly data: object;
+  readonly aggregateType?: string | undefined;
   /** The version the aggregate must be at; 0: it must not exist. */
-  readonly expectedVersion?: number | ('any' | 'none' | 'exists');
-  readonly correlationId?: string;
-  readonly causationId?: string;
-  readonly metadata?: {
-    readonly [member: string]: unknown;
-  };
+  readonly expectedVersion?: number | ('any' | 'none' | 'exists') | undefined;
+  readonly correlationId?: string | undefined;
+  readonly causationId?: string | undefined;
+  readonly metadata?: object | undefined;
 };
 
 export type BulkLine = {
   readonly aggregateId: string;
   readonly eventType: string;
-  readonly data: {
-    readonly [member: string]: unknown;
-  };
-  readonly aggregateType?: string;
+  readonly data: object;
+  readonly aggregateType?: string | undefined;
   /** The version the aggregate must be at; 0: it must not exist. */
-  readonly expectedVersion?: number | ('any' | 'none' | 'exists');
-  readonly correlationId?: string;
-  readonly causationId?: string;
-  readonly metadata?: {
-    readonly [member: string]: unknown;
-  };
+  readonly expectedVersion?: number | ('any' | 'none' | 'exists') | undefined;
+  readonly correlationId?: string | undefined;
+  readonly causationId?: string | undefined;
+  readonly metadata?: object | undefined;
   /** Makes the line safe to repeat; one name with the header Idempotency-Key of POST /events. */
-  readonly idempotencyKey?: string;
+  readonly idempotencyKey?: string | undefined;
 };
 
 export type AppendBatch = {
@@ -638,23 +628,17 @@ export type AppendBatch = {
   /** What an event has of its own besides eventType and data goes before what the batch has. */
   readonly events: readonly {
     readonly eventType: string;
-    readonly data: {
-      readonly [member: string]: unknown;
-    };
-    readonly correlationId?: string;
-    readonly causationId?: string;
-    readonly metadata?: {
-      readonly [member: string]: unknown;
-    };
+    readonly data: object;
+    readonly correlationId?: string | undefined;
+    readonly causationId?: string | undefined;
+    readonly metadata?: object | undefined;
   }[];
-  readonly aggregateType?: string;
+  readonly aggregateType?: string | undefined;
   /** The version the aggregate must be at; 0: it must not exist. */
-  readonly expectedVersion?: number | ('any' | 'none' | 'exists');
-  readonly correlationId?: string;
-  readonly causationId?: string;
-  readonly metadata?: {
-    readonly [member: string]: unknown;
-  };
+  readonly expectedVersion?: number | ('any' | 'none' | 'exists') | undefined;
+  readonly correlationId?: string | undefined;
+  readonly causationId?: string | undefined;
+  readonly metadata?: object | undefined;
 };
 
 export type Transaction = {
@@ -663,24 +647,18 @@ export type Transaction = {
     readonly aggregateId: string;
     readonly events: readonly {
       readonly eventType: string;
-      readonly data: {
-        readonly [member: string]: unknown;
-      };
-      readonly correlationId?: string;
-      readonly causationId?: string;
-      readonly metadata?: {
-        readonly [member: string]: unknown;
-      };
+      readonly data: object;
+      readonly correlationId?: string | undefined;
+      readonly causationId?: string | undefined;
+      readonly metadata?: object | undefined;
     }[];
-    readonly aggregateType?: string;
+    readonly aggregateType?: string | undefined;
     /** The version the aggregate must be at; 0: it must not exist. */
-    readonly expectedVersion?: number | ('any' | 'none' | 'exists');
+    readonly expectedVersion?: number | ('any' | 'none' | 'exists') | undefined;
   }[];
-  readonly correlationId?: string;
-  readonly causationId?: string;
-  readonly metadata?: {
-    readonly [member: string]: unknown;
-  };
+  readonly correlationId?: string | undefined;
+  readonly causationId?: string | undefined;
+  readonly metadata?: object | undefined;
 };
 
 export type Appended = {
@@ -841,21 +819,21 @@ export type FeedErasure = {
 };
 
 export type FaultChoice = {
-  readonly eventId?: string;
-  readonly version?: number;
+  readonly eventId?: string | undefined;
+  readonly version?: number | undefined;
 };
 
 export type KeyFaultChoice = {
-  readonly eventId?: string;
-  readonly version?: number;
-  readonly className?: string;
+  readonly eventId?: string | undefined;
+  readonly version?: number | undefined;
+  readonly className?: string | undefined;
 };
 
 export type KeysFaultChoice = {
-  readonly eventId?: string;
-  readonly version?: number;
-  readonly className?: string;
-  readonly key?: string;
+  readonly eventId?: string | undefined;
+  readonly version?: number | undefined;
+  readonly className?: string | undefined;
+  readonly key?: string | undefined;
 };
 
 export type AggregateReleased = {
@@ -1364,7 +1342,7 @@ export interface Operations {
     };
     readonly body:
       | {
-          readonly reason?: string;
+          readonly reason?: string | undefined;
         }
       | undefined;
     readonly answer: Erasure;
@@ -1399,7 +1377,7 @@ export interface Operations {
     readonly query: undefined;
     readonly body: {
       readonly reducerId: string;
-      readonly className?: string;
+      readonly className?: string | undefined;
     };
     readonly answer: Bound;
   };
@@ -1619,21 +1597,27 @@ export interface Operations {
     readonly query: undefined;
     readonly body:
       | {
-          readonly webhook?: {
-            readonly url?: string;
-            readonly isolateSecret?: boolean;
-          } | null;
-          readonly isolateSecret?: boolean;
-          readonly sse?: boolean;
+          readonly webhook?:
+            | {
+                readonly url?: string | undefined;
+                readonly isolateSecret?: boolean | undefined;
+              }
+            | null
+            | undefined;
+          readonly isolateSecret?: boolean | undefined;
+          readonly sse?: boolean | undefined;
         }
       | {
           readonly notifications: {
-            readonly webhook?: {
-              readonly url?: string;
-              readonly isolateSecret?: boolean;
-            } | null;
-            readonly isolateSecret?: boolean;
-            readonly sse?: boolean;
+            readonly webhook?:
+              | {
+                  readonly url?: string | undefined;
+                  readonly isolateSecret?: boolean | undefined;
+                }
+              | null
+              | undefined;
+            readonly isolateSecret?: boolean | undefined;
+            readonly sse?: boolean | undefined;
           };
         };
     readonly answer: {
@@ -1737,7 +1721,7 @@ export interface Operations {
     readonly query: undefined;
     readonly body:
       | {
-          readonly revision?: number;
+          readonly revision?: number | undefined;
         }
       | undefined;
     readonly answer: RevisionChosen;
@@ -1978,9 +1962,9 @@ export interface Operations {
     };
     readonly query: undefined;
     readonly body: {
-      readonly aggregateIds?: readonly string[];
-      readonly sample?: number;
-      readonly seed?: number;
+      readonly aggregateIds?: readonly string[] | undefined;
+      readonly sample?: number | undefined;
+      readonly seed?: number | undefined;
     };
     readonly answer: {
       readonly complete: boolean;
@@ -2031,9 +2015,9 @@ export interface Operations {
     };
     readonly query: undefined;
     readonly body: {
-      readonly keys?: readonly string[];
-      readonly sample?: number;
-      readonly seed?: number;
+      readonly keys?: readonly string[] | undefined;
+      readonly sample?: number | undefined;
+      readonly seed?: number | undefined;
     };
     readonly answer: {
       readonly complete: boolean;
@@ -2205,9 +2189,9 @@ export interface Operations {
       /** Of the stream: /projections/{id}/stream, /projections/{id}/sse, /feed/stream or /feed/sse. */
       readonly path: string;
       /** Of a projection: the state keys that may be followed; all, unless given. */
-      readonly key?: string | readonly string[];
+      readonly key?: string | readonly string[] | undefined;
       /** How long it opens the stream, 60 unless given. What is open then stays open. */
-      readonly expiresInSeconds?: number;
+      readonly expiresInSeconds?: number | undefined;
     };
     readonly answer: Ticket;
   };
@@ -2265,21 +2249,23 @@ export interface Operations {
         | {
             /** Told of all events of the tenant, or of those of these types. */
             readonly feed: {
-              readonly aggregateTypes?: readonly string[];
-              readonly eventTypes?: readonly string[];
+              readonly aggregateTypes?: readonly string[] | undefined;
+              readonly eventTypes?: readonly string[] | undefined;
             };
           };
       /** Only messages of these keys: state keys of the projection, or aggregate ids of the feed. */
-      readonly keys?: readonly string[];
-      readonly description?: string;
-      readonly isolateSecret?: boolean;
-      readonly headers?: {
-        readonly [member: string]: string;
-      };
+      readonly keys?: readonly string[] | undefined;
+      readonly description?: string | undefined;
+      readonly isolateSecret?: boolean | undefined;
+      readonly headers?:
+        | {
+            readonly [member: string]: string;
+          }
+        | undefined;
       /** Most attempts a second. */
-      readonly ratePerSecond?: number;
+      readonly ratePerSecond?: number | undefined;
       /** Where it begins: with what comes next, or with the oldest that is kept. */
-      readonly from?: 'now' | 'start';
+      readonly from?: 'now' | 'start' | undefined;
     };
     readonly answer: NewWebhookEndpoint;
   };
@@ -2299,7 +2285,7 @@ export interface Operations {
     };
     readonly query: undefined;
     readonly body: {
-      readonly url?: string;
+      readonly url?: string | undefined;
       /** What the endpoint is told of. */
       readonly source?:
         | {
@@ -2309,17 +2295,21 @@ export interface Operations {
         | {
             /** Told of all events of the tenant, or of those of these types. */
             readonly feed: {
-              readonly aggregateTypes?: readonly string[];
-              readonly eventTypes?: readonly string[];
+              readonly aggregateTypes?: readonly string[] | undefined;
+              readonly eventTypes?: readonly string[] | undefined;
             };
-          };
-      readonly keys?: readonly string[] | null;
-      readonly description?: string | null;
-      readonly isolateSecret?: boolean;
-      readonly headers?: {
-        readonly [member: string]: string | null;
-      } | null;
-      readonly ratePerSecond?: number | null;
+          }
+        | undefined;
+      readonly keys?: readonly string[] | null | undefined;
+      readonly description?: string | null | undefined;
+      readonly isolateSecret?: boolean | undefined;
+      readonly headers?:
+        | {
+            readonly [member: string]: string | null;
+          }
+        | null
+        | undefined;
+      readonly ratePerSecond?: number | null | undefined;
     };
     readonly answer: {
       readonly endpointId: string;
@@ -2480,7 +2470,7 @@ export interface Operations {
     readonly body:
       | {
           /** Only those that were given up then or later. */
-          readonly since?: string;
+          readonly since?: string | undefined;
         }
       | undefined;
     readonly answer: {
@@ -2514,7 +2504,7 @@ export interface Operations {
     readonly query: undefined;
     readonly body: {
       readonly from: number;
-      readonly to?: number;
+      readonly to?: number | undefined;
     };
     readonly answer: {
       readonly endpointId: string;
@@ -2535,11 +2525,13 @@ export interface Operations {
       /** One statement of ClickHouse’s SQL. */
       readonly query: string;
       /** Of the answer, unless the statement ends with FORMAT: a format of ClickHouse, JSON unless it is given. */
-      readonly format?: string;
+      readonly format?: string | undefined;
       /** Values of the placeholders {name:Type} of the statement. */
-      readonly parameters?: {
-        readonly [member: string]: string | number | boolean;
-      };
+      readonly parameters?:
+        | {
+            readonly [member: string]: string | number | boolean;
+          }
+        | undefined;
     };
     readonly answer: string;
   };
@@ -2549,7 +2541,7 @@ export interface Operations {
     readonly query: undefined;
     readonly body: {
       /** What it is for. */
-      readonly name?: string;
+      readonly name?: string | undefined;
     };
     readonly answer: NewSqlAccount;
   };
@@ -2651,9 +2643,9 @@ export interface Operations {
     readonly path: undefined;
     readonly query: undefined;
     readonly body: {
-      readonly name?: string;
-      readonly tenantId?: string;
-      readonly partitions?: number;
+      readonly name?: string | undefined;
+      readonly tenantId?: string | undefined;
+      readonly partitions?: number | undefined;
     };
     readonly answer: NewTenant;
   };
@@ -2673,17 +2665,19 @@ export interface Operations {
     };
     readonly query: undefined;
     readonly body: {
-      readonly name?: string;
-      readonly suspended?: boolean;
-      readonly quotas?: {
-        readonly requestsPerSecond?: number | null;
-        readonly eventsPerSecond?: number | null;
-        readonly storageBytes?: number | null;
-        readonly projections?: number | null;
-        readonly reducers?: number | null;
-        readonly connections?: number | null;
-        readonly pendingUploads?: number | null;
-      };
+      readonly name?: string | undefined;
+      readonly suspended?: boolean | undefined;
+      readonly quotas?:
+        | {
+            readonly requestsPerSecond?: number | null | undefined;
+            readonly eventsPerSecond?: number | null | undefined;
+            readonly storageBytes?: number | null | undefined;
+            readonly projections?: number | null | undefined;
+            readonly reducers?: number | null | undefined;
+            readonly connections?: number | null | undefined;
+            readonly pendingUploads?: number | null | undefined;
+          }
+        | undefined;
     };
     readonly answer: Tenant;
   };
@@ -2728,9 +2722,9 @@ export interface Operations {
     readonly query: undefined;
     readonly body:
       | {
-          readonly name?: string;
-          readonly scopes?: readonly string[];
-          readonly expiresAt?: string;
+          readonly name?: string | undefined;
+          readonly scopes?: readonly string[] | undefined;
+          readonly expiresAt?: string | undefined;
         }
       | undefined;
     readonly answer: NewKey;
