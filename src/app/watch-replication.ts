@@ -1,4 +1,4 @@
-import { droppingText } from '../log/replication.js';
+import { compressingText, droppingText, isWell } from '../log/replication.js';
 import type { Ground } from './ground.js';
 import type { Storage } from './open-storage.js';
 
@@ -15,12 +15,14 @@ export interface ReplicationWatch {
 
 /**
  * Looks how many copies the topics have, at the start and from then on: a topic keeps those that it was made with. And whether somebody has one drop
- * records since it was opened, as long as they are there.
+ * records, or compress them, since it was opened, as long as they are there.
  */
 export function watchReplication({ logger, metrics, shutdown }: Ground, { replication }: Storage): ReplicationWatch {
   if (replication === undefined) return { enough: undefined };
   let short: number | undefined;
+  let well: boolean | undefined;
   let dropping = 0;
+  let compressing = 0;
   let timer: NodeJS.Timeout | undefined;
   let ended = false;
   const look = async (): Promise<void> => {
@@ -49,11 +51,14 @@ export function watchReplication({ logger, metrics, shutdown }: Ground, { replic
       if (found.dropping.length === 0 && dropping > 0)
         logger.info({ topics: found.topics }, 'no topic drops records any more that are to be kept');
       dropping = found.dropping.length;
+      if (found.compressing.length !== compressing)
+        for (const topic of found.compressing.slice(0, MOST_NAMED)) logger.error(topic, compressingText(topic));
+      compressing = found.compressing.length;
+      well = isWell(found);
     } catch (error) {
       logger.debug({ err: error }, 'how many copies the topics have can not be asked now');
     }
-    const isWell = short === 0 && dropping === 0;
-    if (!ended) timer = setTimeout(() => void look(), isWell ? LOOK_AGAIN_MS.well : LOOK_AGAIN_MS.short).unref();
+    if (!ended) timer = setTimeout(() => void look(), well === true ? LOOK_AGAIN_MS.well : LOOK_AGAIN_MS.short).unref();
   };
   void look();
   shutdown.add('watch of the copies', () => {
@@ -63,7 +68,7 @@ export function watchReplication({ logger, metrics, shutdown }: Ground, { replic
   metrics.watch('log_topics_short_of_copies', () => short ?? 0);
   return {
     get enough() {
-      return short === undefined ? undefined : short === 0 && dropping === 0;
+      return well;
     },
   };
 }

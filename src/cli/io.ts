@@ -65,7 +65,7 @@ export const EXIT_CODES = [
   [0, 'It is done, or it was so already.'],
   [
     1,
-    'It is not done, and standard error says why: the command line is wrong, the service refuses it or is not there, nobody confirmed it. `test`: a fixture failed. `deploy`: the plan has something against it. `verify`: something differs. `topics check`: a topic lacks copies, or drops what is to be kept. `webhooks test`: the message was not delivered. `event-types check`: stored events do not fit.',
+    'It is not done, and standard error says why: the command line is wrong, the service refuses it or is not there, nobody confirmed it. `test`: a fixture failed. `deploy`: the plan has something against it. `verify`: something differs. `topics check`: a topic lacks copies, drops what is to be kept, or compresses it. `webhooks test`: the message was not delivered. `event-types check`: stored events do not fit.',
   ],
   [
     2,

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { CliError, CliExit, FAILED, table, type CliIo, type TopicTools } from './io.js';
-import { droppingText, type ReplicationState } from '../log/replication.js';
+import { compressingText, droppingText, isWell, type ReplicationState } from '../log/replication.js';
 import type { CommandContext } from './context.js';
 
 /** Looks after the copies of the topics on Kafka, which the service itself may not be able to do without. */
@@ -8,12 +8,12 @@ export function addTopicCommands(program: Command, { io, show }: Pick<CommandCon
   const topics = program.command('topics').description('look after the topics on Kafka');
   topics
     .command('check')
-    .description('name the topics on Kafka that have fewer copies than wanted, or drop what is to be kept')
+    .description('name the topics on Kafka that have fewer copies than wanted, drop what is to be kept, or compress it')
     .action(() =>
       withTopics(io, async (tools) => {
         const found = await tools.look();
         show(found, () => linesOf(found));
-        if (found.short.length + found.dropping.length > 0) throw new CliExit(FAILED);
+        if (!isWell(found)) throw new CliExit(FAILED);
       }),
     );
   topics
@@ -25,13 +25,16 @@ export function addTopicCommands(program: Command, { io, show }: Pick<CommandCon
           if (total > 0) io.stderr.write(`${done} of ${total} partitions have their copies\n`);
         });
         show(found, () => linesOf(found));
-        if (found.short.length + found.dropping.length > 0) throw new CliExit(FAILED);
+        if (!isWell(found)) throw new CliExit(FAILED);
       }),
     );
 }
 
 const linesOf = (found: ReplicationState): string =>
-  [copiesOf(found), ...found.dropping.map((topic) => `${droppingText(topic)}\n`)].join('');
+  [
+    copiesOf(found),
+    ...[...found.dropping.map(droppingText), ...found.compressing.map(compressingText)].map((text) => `${text}\n`),
+  ].join('');
 
 const copiesOf = ({ topics, brokers, short }: ReplicationState): string =>
   table(

@@ -22,6 +22,13 @@ export interface DroppingTopic {
   readonly cleanup: string;
 }
 
+/** A topic whose records the brokers compress, by what the service can't unpack. */
+export interface CompressingTopic {
+  readonly topic: string;
+  /** `lz4`, say. */
+  readonly compression: string;
+}
+
 export interface ReplicationState {
   /** All of the service under the prefix. */
   readonly topics: number;
@@ -30,8 +37,18 @@ export interface ReplicationState {
   readonly short: readonly ShortTopic[];
   /** Ascending by name. */
   readonly dropping: readonly DroppingTopic[];
+  /** Ascending by name. */
+  readonly compressing: readonly CompressingTopic[];
 }
+
+/** Whether anything is wrong with a topic. */
+export const isWell = ({ short, dropping, compressing }: ReplicationState): boolean =>
+  short.length + dropping.length + compressing.length === 0;
 
 /** For whoever runs the service: what is wrong with the topic, and the command that puts it right. */
 export const droppingText = ({ topic, cleanup }: DroppingTopic): string =>
   `topic ${topic} drops records by their age (cleanup.policy=${cleanup}) that are to be kept for ever: kafka-configs.sh --alter --entity-type topics --entity-name ${topic} --add-config cleanup.policy=compact`;
+
+/** As above. */
+export const compressingText = ({ topic, compression }: CompressingTopic): string =>
+  `topic ${topic} is compressed by the brokers (compression.type=${compression}), and no process can read what is: kafka-configs.sh --alter --entity-type topics --entity-name ${topic} --add-config compression.type=producer`;

@@ -236,6 +236,20 @@ describe('the log on Kafka', { skip: needsKafka }, () => {
     assert.deepEqual(await kept(), ['cleanup.policy=delete', `retention.ms=${4 * DAY}`, `segment.ms=${DAY / 2}`]);
   });
 
+  it('has brokers compress nothing: it could not be read', async (t) => {
+    const prefix = freshPrefix();
+    const compressed = await open(t, { prefix, topicConfigOverrides: { 'compression.type': 'lz4' } });
+    await compressed.ensureTopics([spec]);
+    assert.deepEqual((await compressed.replication.look()).compressing, [
+      { topic: compressed.name, compression: 'lz4' },
+    ]);
+    const log = await open(t, { prefix });
+    await log.ensureTopics([spec]);
+    await until(async () => (await log.replication.look()).compressing.length === 0);
+    await log.append(ref, [record('after', 'v'.repeat(1000))]);
+    assert.deepEqual(keys((await log.read(ref, 0, ALL)).records), ['0 after']);
+  });
+
   it('makes a topic once when many ask for it at one time', async (t) => {
     const prefix = freshPrefix();
     const logs = await Promise.all([1, 2, 3, 4].map(() => open(t, { prefix })));

@@ -70,7 +70,7 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
       ]);
     assert.deepEqual(
       await alone.replication.look(),
-      { topics: 3, brokers: 3, short: [], dropping: [] },
+      { topics: 3, brokers: 3, short: [], dropping: [], compressing: [] },
       'one is what it wants',
     );
     const lacking = { copies: 1, copiesWanted: 3, inSync: 1, inSyncWanted: 2 };
@@ -82,6 +82,7 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
         { topic: 'raised.acme_1f2e3d4c.changes', ...lacking },
       ],
       dropping: [],
+      compressing: [],
     });
     const { short } = await open({ minInsyncReplicas: 3 }).replication.look();
     assert.deepEqual(
@@ -113,7 +114,7 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
     })();
     const seen: (readonly [number, number])[] = [];
     const after = await log.replication.raise(({ done, total }) => void seen.push([done, total]));
-    assert.deepEqual(after, { topics: 3, brokers: 3, short: [], dropping: [] });
+    assert.deepEqual(after, { topics: 3, brokers: 3, short: [], dropping: [], compressing: [] });
     assert.deepEqual(seen[0], [0, 3]);
     assert.deepEqual(seen.at(-1), [3, 3]);
     for (const [i, [done]] of seen.entries())
@@ -220,6 +221,20 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
     assert.match(dropping.out, /^All \d+ topics have as many copies as wanted, on 3 brokers\.\n/);
     assert.match(dropping.out, told);
     await keeps('compact');
+    const compress = async (by: string): Promise<unknown> =>
+      brokers().askAdmin(
+        () => Promise.resolve(alterConfigsCall('served.default.events', { 'compression.type': by })),
+        5000,
+      );
+    await compress('lz4');
+    const unreadable =
+      /topic served\.default\.events is compressed .*compression\.type=lz4.*--entity-name served\.default\.events --add-config compression\.type=producer/;
+    const compressing = await run('topics', 'check');
+    assert.equal(compressing.code, 1, compressing.err);
+    assert.match(compressing.out, unreadable);
+    await until(() => unreadable.test(wary.output));
+    assert.equal((await ready(wary))['replication'], 'degraded');
+    await compress('producer');
     await until(async () => (await ready(wary))['replication'] === 'up');
     assert.equal((await run('topics', 'check')).code, 0);
     await wary.stop();

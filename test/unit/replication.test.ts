@@ -78,7 +78,7 @@ test('copies of a topic that is deleted while they are made are waited for no lo
   });
   const seen: number[] = [];
   const state = await new KafkaReplication(cluster, OPTIONS).raise(({ done }) => void seen.push(done));
-  assert.deepEqual([state, seen], [{ topics: 1, brokers: 3, short: [], dropping: [] }, [0, 2]]);
+  assert.deepEqual([state, seen], [{ topics: 1, brokers: 3, short: [], dropping: [], compressing: [] }, [0, 2]]);
 });
 
 test('copies on a broker that is not there are named, once all others are made', async () => {

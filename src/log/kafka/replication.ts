@@ -34,7 +34,9 @@ const POLL_MS = 250;
 const ABSENT_MS = 60_000;
 /** Records of these go by their age. */
 const AGEING = /\.(?:slots|activity|audit|changes)$/;
-const LOOKED_AT = ['cleanup.policy', 'min.insync.replicas'];
+/** As it comes, or as Node itself can unpack it. */
+const READABLE = new Set(['producer', 'uncompressed', 'gzip']);
+const LOOKED_AT = ['cleanup.policy', 'compression.type', 'min.insync.replicas'];
 
 /** Copies of a topic by the setting, with so many brokers. */
 export const copiesWanted = (factor: number | 'auto', brokers: number): number =>
@@ -48,6 +50,7 @@ const byTopic = (a: { readonly topic: string }, b: { readonly topic: string }): 
 interface Configs {
   readonly inSync: number;
   readonly cleanup: string;
+  readonly compression: string;
 }
 
 type Partition = Metadata['topicMetadata'][number]['partitionMetadata'][number];
@@ -90,7 +93,11 @@ export class KafkaReplication implements Replication {
       .filter(([topic, { cleanup }]) => !AGEING.test(topic) && cleanup !== 'compact')
       .map(([topic, { cleanup }]) => ({ topic, cleanup }))
       .sort(byTopic);
-    return { topics: topics.length, brokers: metadata.brokers.length, short, dropping };
+    const compressing = [...configs]
+      .filter(([, { compression }]) => !READABLE.has(compression))
+      .map(([topic, { compression }]) => ({ topic, compression }))
+      .sort(byTopic);
+    return { topics: topics.length, brokers: metadata.brokers.length, short, dropping, compressing };
   }
 
   /**
@@ -226,6 +233,7 @@ export class KafkaReplication implements Replication {
         found.set(resourceName, {
           inSync: Number(values.get('min.insync.replicas') ?? 1),
           cleanup: values.get('cleanup.policy') ?? 'unknown',
+          compression: values.get('compression.type') ?? 'producer',
         });
       }
     }

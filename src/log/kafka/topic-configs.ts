@@ -44,6 +44,7 @@ export function configsOf(cleanup: Cleanup, minInsyncReplicas: number, maxMessag
 /** What is looked at where a topic is there already; `replication.ts` looks at its copies. */
 export const VERIFIED = [
   'cleanup.policy',
+  'compression.type',
   'max.compaction.lag.ms',
   'max.message.bytes',
   'message.timestamp.type',
@@ -52,6 +53,8 @@ export const VERIFIED = [
   'unclean.leader.election.enable',
 ];
 
+/** Set without asking: how long records are kept is a setting of ours, and what a broker compresses no process may be able to read. */
+const OURS = new Set(['compression.type', 'retention.ms']);
 const AT_LEAST = new Set(['max.message.bytes']);
 const AT_MOST = new Set(['max.compaction.lag.ms']);
 const POLICY_CONFIGS = [
@@ -73,7 +76,7 @@ export interface ConfigDifference {
   readonly text: string;
   /** What makes it right. */
   readonly configs: TopicConfigs;
-  /** May be set without asking: how long records are kept is a setting of ours. */
+  /** May be set without asking. */
   readonly ours: boolean;
 }
 
@@ -99,7 +102,7 @@ export function differenceOf(
     const segment = wanted['segment.ms'];
     const configs =
       name === 'retention.ms' && segment !== undefined ? { [name]: should, 'segment.ms': segment } : { [name]: should };
-    return { text: `${name}=${is ?? '(none)'}, not ${bound}${should}`, configs, ours: name === 'retention.ms' };
+    return { text: `${name}=${is ?? '(none)'}, not ${bound}${should}`, configs, ours: OURS.has(name) };
   }
   return undefined;
 }
