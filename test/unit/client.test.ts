@@ -180,6 +180,29 @@ test('an option that is undefined is as if it were left out', async () => {
     assert.throws(() => answers.producer(nothing), /^TypeError: most\w+ must be at least 1/);
 });
 
+test('a request of a producer is as large as it may be in bytes, whatever its text is written in', async () => {
+  const bodies: string[] = [];
+  const client = new StatefoldClient({
+    url: 'http://service',
+    apiKey: 'k',
+    fetch: (_, { body } = {}) => {
+      bodies.push(String(body));
+      const lines = String(body).trimEnd().split('\n');
+      const answers = lines.map(
+        (_line, i) => `{"line":${i + 1},"status":201,"eventId":"e","aggregateId":"a-1","version":1,"timestamp":"t"}\n`,
+      );
+      const headers = { 'content-type': 'application/x-ndjson' };
+      return Promise.resolve(new Response(answers.join(''), { headers }));
+    },
+  });
+  const producer = client.producer({ mostBytes: 1000 });
+  const data = { text: '航班延误'.repeat(20) };
+  await Promise.all(Array.from({ length: 20 }, () => producer.append({ ...event, data })));
+  await producer.close();
+  const sizes = bodies.map((body) => Buffer.byteLength(body));
+  assert.ok(Math.max(...sizes) <= 1000 && Math.max(...sizes) > 500, sizes.join());
+});
+
 test('a time-out without an end is none', async () => {
   const client = new StatefoldClient({
     url: 'http://service',

@@ -31,6 +31,12 @@ export interface ProducerOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+const encoder = new TextEncoder();
+const NOT_ASCII = /[^\0-\x7f]/;
+
+/** Of a text as it is sent. Most are ASCII, which is told at a fraction of what encoding takes. */
+const bytesOf = (text: string): number => (NOT_ASCII.test(text) ? encoder.encode(text).length : text.length);
+
 /** Where an event was stored. */
 export interface Produced {
   readonly eventId: string;
@@ -206,8 +212,9 @@ export class Producer {
     let bytes = 0;
     let count = 0;
     for (const { line } of this.#queue) {
-      if (count >= mostLines || (count > 0 && bytes + line.length > mostBytes)) break;
-      bytes += line.length + 1;
+      if (count >= mostLines) break;
+      bytes += bytesOf(line) + 1;
+      if (count > 0 && bytes > mostBytes) break;
       count++;
     }
     return this.#queue.splice(0, count);

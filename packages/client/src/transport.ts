@@ -37,7 +37,8 @@ export interface TransportOptions {
   readonly fetch?: typeof fetch | undefined;
   /**
    * In place of `JSON.parse`, for what the service answers and streams: one that keeps numbers as they are written, for instance, where
-   * states have integers past 2^53. Throws where the text is no JSON.
+   * states have integers past 2^53. Positions, versions and statuses are read from what it gives: integers that a number can hold must be numbers.
+   * Throws where the text is no JSON.
    */
   readonly parseJson?: ((text: string) => unknown) | undefined;
 }
