@@ -15,7 +15,8 @@ export interface ReplicationWatch {
 
 /**
  * Looks how many copies the topics have, at the start and from then on: a topic keeps those that it was made with. And whether somebody has one drop
- * records, or compress them, since it was opened, as long as they are there.
+ * records, or compress them, since it was opened, as long as they are there. What
+ * compresses is set back at once.
  */
 export function watchReplication({ logger, metrics, shutdown }: Ground, { replication }: Storage): ReplicationWatch {
   if (replication === undefined) return { enough: undefined };
@@ -55,6 +56,8 @@ export function watchReplication({ logger, metrics, shutdown }: Ground, { replic
         for (const topic of found.compressing.slice(0, MOST_NAMED)) logger.error(topic, compressingText(topic));
       compressing = found.compressing.length;
       well = isWell(found);
+      // Else each append of a tenant that is served is one more that nobody can read.
+      if (found.compressing.length > 0) await replication.uncompress(found.compressing);
     } catch (error) {
       logger.debug({ err: error }, 'how many copies the topics have can not be asked now');
     }

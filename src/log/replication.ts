@@ -2,6 +2,8 @@
 export interface Replication {
   /** Looks at all topics of the service. Rejects when the log can't be asked. */
   look(): Promise<ReplicationState>;
+  /** Has the brokers compress what comes no more; what they have compressed stays so. Rejects where that can't be set. */
+  uncompress(topics: readonly CompressingTopic[]): Promise<void>;
 }
 
 /** A topic whose records are in fewer places than wanted. */

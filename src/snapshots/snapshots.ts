@@ -1,4 +1,4 @@
-import { StatefoldError } from '../core/errors.js';
+import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import type { Codecs } from '../log/codec/codec.js';
 import type { Log } from '../log/log.js';
@@ -72,6 +72,8 @@ export class Snapshots {
   readonly #options: SnapshotsOptions;
   readonly #reader: SnapshotReader;
   readonly #watched = new Map<string, Watched>();
+  /** Sections whose snapshots could not be read the last time: the log has why, once. */
+  readonly #unreadable = new Set<string>();
   readonly #timer: NodeJS.Timeout;
   #writing: { readonly section: string; stopped: boolean; readonly done: Promise<void> } | undefined;
   #restsUntil = 0;
@@ -87,32 +89,40 @@ export class Snapshots {
    * @throws StatefoldError UNAVAILABLE when the section can not be used
    */
   async restore(section: string): Promise<void> {
-    const { log, store, logger, changesRetentionMs, observer } = this.#options;
+    const { store, logger } = this.#options;
     try {
       if (store.isLoading(section)) await store.drop(section);
-      await log.ensureTopics(tenantTopics(storedAsOfSection(section), changesRetentionMs, this.#partitionsOf(section)));
-      const local = new PartitionTables(store.section(section)).checkpoint();
-      const end = await log.endOffset(eventsRef(section));
-      if (end - (local?.events.position ?? 0) < NEAR_RECORDS) return;
-      const started = performance.now();
-      await log.ensureTopics([snapshotsTopicSpec(storedAsOfSection(section), this.#partitionsOf(section))]);
-      const manifest = await this.#reader.restore(section, local);
-      if (manifest === undefined) return;
-      const seconds = (performance.now() - started) / 1000;
-      const { checkpoint, entries } = manifest;
-      observer?.loaded?.(entries, seconds);
-      logger.info(
-        { section, entries, seconds, position: checkpoint.events.position, end },
-        'a tenant was restored from its snapshot',
-      );
+      await this.#restore(section);
+      this.#unreadable.delete(section);
     } catch (error) {
       if (store.isLoading(section))
         throw new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', {
           cause: error,
         });
-      // Whether the log can be read, the task itself finds out: it folds all of it.
+      // Whether the log can be read, the task itself finds out: it folds all of it. It tells what the log has lost, too.
+      if (error instanceof InvariantError || this.#unreadable.has(section)) return;
+      this.#unreadable.add(section);
       logger.warn({ err: error, section }, 'snapshots of a tenant could not be read: it is folded from the log');
     }
+  }
+
+  async #restore(section: string): Promise<void> {
+    const { log, store, logger, changesRetentionMs, observer } = this.#options;
+    await log.ensureTopics(tenantTopics(storedAsOfSection(section), changesRetentionMs, this.#partitionsOf(section)));
+    const local = new PartitionTables(store.section(section)).checkpoint();
+    const end = await log.endOffset(eventsRef(section));
+    if (end - (local?.events.position ?? 0) < NEAR_RECORDS) return;
+    const started = performance.now();
+    await log.ensureTopics([snapshotsTopicSpec(storedAsOfSection(section), this.#partitionsOf(section))]);
+    const manifest = await this.#reader.restore(section, local);
+    if (manifest === undefined) return;
+    const seconds = (performance.now() - started) / 1000;
+    const { checkpoint, entries } = manifest;
+    observer?.loaded?.(entries, seconds);
+    logger.info(
+      { section, entries, seconds, position: checkpoint.events.position, end },
+      'a tenant was restored from its snapshot',
+    );
   }
 
   /** The task runs from now on; a snapshot of it is written when one is due. */

@@ -68,8 +68,8 @@ export class TaskRegistry<T extends Activation> {
   readonly #deposed = new Map<string, number>();
   /** What could not be opened for what its log has, and why. */
   readonly #broken = new Map<string, { readonly at: number; readonly refusal: StatefoldError }>();
-  /** What could not be opened the last time: the log has why, once, however many ask. */
-  readonly #failing = new Set<string>();
+  /** What could not be opened the last time, and how long that may last: the log has why, once, however many ask. */
+  readonly #failing = new Map<string, 'for now' | 'for what the log has'>();
   readonly #listeners: ((task: T) => void)[] = [];
   readonly #standbyListeners: ((standby: T) => void)[] = [];
   readonly #sweeper: NodeJS.Timeout;
@@ -80,7 +80,7 @@ export class TaskRegistry<T extends Activation> {
     // `Assignment`, which is made of this registry, registers its listener later: so what that opens is not refused as deposed.
     options.ownership.onChange(() => {
       this.#deposed.clear();
-      for (const key of this.#failing) if (!options.ownership.owns(key)) this.#failing.delete(key);
+      for (const key of this.#failing.keys()) if (!options.ownership.owns(key)) this.#failing.delete(key);
     });
     this.#sweeper = setInterval(() => this.#passivate(), Math.max(1000, options.idleMs / 4)).unref();
   }
@@ -171,8 +171,9 @@ export class TaskRegistry<T extends Activation> {
   }
 
   #notRestored(key: string, error: unknown): void {
-    if (this.#failing.has(key)) return;
-    this.#failing.add(key);
+    const how = error instanceof InvariantError ? 'for what the log has' : 'for now';
+    if (this.#failing.get(key) === how) return;
+    this.#failing.set(key, how);
     this.#options.logger.error(
       { err: error, slotKey: key },
       'a tenant could not be restored; each request tries again',

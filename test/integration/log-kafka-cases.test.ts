@@ -248,9 +248,49 @@ describe('the log on Kafka', { skip: needsKafka }, () => {
     ]);
     const log = await open(t, { prefix });
     await log.ensureTopics([spec]);
-    await until(async () => (await log.replication.look()).compressing.length === 0);
+    const isWell = async (): Promise<boolean> => (await log.replication.look()).compressing.length === 0;
+    await until(isWell);
     await log.append(ref, [record('after', 'v'.repeat(1000))]);
     assert.deepEqual(keys((await log.read(ref, 0, ALL)).records), ['0 after']);
+    // Who has it open does not look at it again: the watch sets it back.
+    const admin = await adminOf(t);
+    const set = (value: string): Promise<unknown> =>
+      admin.alterConfigs({
+        validateOnly: false,
+        resources: [{ type: 2, name: log.name, configEntries: [{ name: 'compression.type', value }] }],
+      });
+    await set('zstd');
+    await until(async () => !(await isWell()));
+    await log.replication.uncompress((await log.replication.look()).compressing);
+    await until(isWell);
+  });
+
+  it('leaves alone what brokers compress so that it can be read', async (t) => {
+    const prefix = freshPrefix();
+    const packing = await open(t, { prefix, topicConfigOverrides: { 'compression.type': 'gzip' } });
+    await packing.ensureTopics([spec]);
+    await packing.append(ref, [record('packed', 'v'.repeat(1000))]);
+    const log = await open(t, { prefix });
+    await log.ensureTopics([spec]);
+    const [packed] = (await log.read(ref, 0, ALL)).records;
+    assert.equal(packed?.value?.toString(), 'v'.repeat(1000));
+    const configs = await (
+      await adminOf(t)
+    ).describeConfigs({
+      includeSynonyms: false,
+      resources: [{ type: 2, name: log.name, configNames: ['compression.type'] }],
+    });
+    assert.equal(configs.resources[0]?.configEntries[0]?.configValue, 'gzip');
+  });
+
+  it('sets what is its own, and still names what is not', async (t) => {
+    const prefix = freshPrefix();
+    const wrong = { 'compression.type': 'lz4', 'unclean.leader.election.enable': 'true' };
+    await (await open(t, { prefix, topicConfigOverrides: wrong })).ensureTopics([spec]);
+    await assert.rejects(
+      (await open(t, { prefix })).ensureTopics([spec]),
+      /has unclean\.leader\.election\.enable=true/,
+    );
   });
 
   it('makes a topic once when many ask for it at one time', async (t) => {

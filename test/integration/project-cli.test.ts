@@ -165,7 +165,7 @@ test('a project is made, builds without a network, and its fixtures run without 
 
   await t.test('interrupted in the middle it leaves nothing behind', async (interrupted) => {
     const passing = temporaryDirectory(interrupted);
-    const child = spawnStatefold({ TMPDIR: passing }, cwd, 'test', 'only');
+    const child = spawnStatefold({ TMPDIR: passing, COMPILATIONS_DIR: '' }, cwd, 'test', 'only');
     interrupted.after(() => child.kill('SIGKILL'));
     const ended = once(child, 'close');
     await until(() => childrenOf(child.pid ?? 0).some((pid) => commandLineOf(pid).includes('Statefold.Compiler')));

@@ -188,13 +188,14 @@ test('events are read backward page by page, each once, down to the last that is
 
 test('a DELETE whose answer is lost has succeeded when its repeat finds nothing', async (t) => {
   const retry = { attempts: 3, firstDelayMs: 1 };
-  let answers: readonly ('lost' | 429 | 404)[] = [];
+  let answers: readonly ('lost' | 'proxy' | 429 | 404)[] = [];
   const { client } = await service(
     t,
     (request, response) => {
       const [next, ...rest] = answers;
       answers = rest;
       if (next === 'lost') request.socket.destroy();
+      else if (next === 'proxy') response.writeHead(429).end('slow down');
       else if (next === 429) sendJson(response, { ...notFound, status: 429, code: 'RATE_LIMITED' }, 429);
       else sendJson(response, notFound, 404);
     },
@@ -208,8 +209,10 @@ test('a DELETE whose answer is lost has succeeded when its repeat finds nothing'
   answers = [404];
   await assert.rejects(client.endpoints.delete('e'), missing);
   // What was refused was not done.
-  answers = [429, 404];
-  await assert.rejects(client.endpoints.delete('e'), missing);
+  for (const pace of [429, 'proxy'] as const) {
+    answers = [pace, 404];
+    await assert.rejects(client.endpoints.delete('e'), missing);
+  }
   answers = ['lost', 404];
   await assert.rejects(client.endpoints.get('e'), missing);
 });

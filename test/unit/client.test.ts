@@ -219,7 +219,7 @@ test('a URL is one that paths can be put behind', () => {
   const urlOf = (url: string): string => new StatefoldClient({ url }).transport.url;
   assert.equal(urlOf('http://service:8080/events/'), 'http://service:8080/events');
   assert.equal(urlOf('HTTP://service:8080 '), 'http://service:8080');
-  for (const url of ['http://service/?a=1', 'http://service/console/#/feed'])
+  for (const url of ['http://service/?a=1', 'http://service/console/#/feed', 'http://service/?', 'http://service/#'])
     assert.throws(() => urlOf(url), /^TypeError: url must end before \? and #/);
   assert.throws(
     () => urlOf('http://ada:secret@service'),

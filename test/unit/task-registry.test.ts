@@ -166,6 +166,21 @@ test('what its log keeps from being opened is tried again after a pause, anythin
   assert.equal(await registry.open('acme'), made[4]);
 });
 
+test('a tenant that can not be restored for what its log has lost is told of behind one that the log was away for', async (t) => {
+  const lines: unknown[] = [];
+  const { registry, made } = world(t, undefined, {
+    ...silentLogger,
+    error: (fields: object) => void lines.push((fields as { readonly err: Error }).err.message),
+  });
+  for (const error of [new Error('away'), new Error('away'), new InvariantError('the log lost data')]) {
+    const opening = registry.open('acme').catch((refusal: unknown) => refusal);
+    await new Promise((resolve) => setImmediate(resolve));
+    made.at(-1)?.restored(error);
+    await opening;
+  }
+  assert.deepEqual(lines, ['away', 'the log lost data']);
+});
+
 test('a tenant that can not be restored is told of once, and when it is', async (t) => {
   const lines: string[] = [];
   const note = (_fields: object, message: string): void => void lines.push(message);

@@ -230,7 +230,7 @@ export class StatefoldClient implements Requests {
    */
   erase(
     aggregateId: string,
-    { reason, ...options }: Omit<CallOptions, 'idempotencyKey'> & { readonly reason?: string } = {},
+    { reason, ...options }: Omit<CallOptions, 'idempotencyKey'> & { readonly reason?: string | undefined } = {},
   ): Promise<Operations['eraseAggregate']['answer']> {
     return this.request('eraseAggregate', {
       ...options,
@@ -242,7 +242,10 @@ export class StatefoldClient implements Requests {
   /** The state that the bound reducer made of the aggregate; version 0 and null where it isn't there. @throws RefusedError NO_REDUCER_BOUND */
   async state<S = unknown>(
     aggregateId: string,
-    { aggregateType = typeOf(aggregateId), ...options }: CallOptions & { readonly aggregateType?: string } = {},
+    {
+      aggregateType = typeOf(aggregateId),
+      ...options
+    }: CallOptions & { readonly aggregateType?: string | undefined } = {},
   ): Promise<{ readonly version: number; readonly state: S | null }> {
     try {
       const { version, state } = await this.request('getAggregateState', {

@@ -75,7 +75,7 @@ export class WebhookEndpoints {
   /** The latest attempts, newest first. `status`: `delivered`, `failed`, a status of HTTP like `503`, or a class like `5xx`. @throws ClientError */
   attempts(
     endpointId: string,
-    { status }: { readonly status?: string } = {},
+    { status }: { readonly status?: string | undefined } = {},
     options: Options = {},
   ): AsyncGenerator<WebhookAttempt, void, undefined> {
     return each(async (cursor) => {
@@ -102,7 +102,7 @@ export class WebhookEndpoints {
   /** Sends all messages again that were given up, or those since a time (ISO 8601); tells how many. @throws ClientError */
   resendAll(
     endpointId: string,
-    { since }: { readonly since?: string } = {},
+    { since }: { readonly since?: string | undefined } = {},
     options: Options = {},
   ): Promise<Operations['resendParkedMessages']['answer']> {
     const body = since === undefined ? {} : { since };
@@ -117,7 +117,7 @@ export class WebhookEndpoints {
   /** Sends all from the one sequence (of the feed: position) to the other again, both inclusive; without `to` up to where live deliveries are. @throws ClientError */
   replay(
     endpointId: string,
-    range: { readonly from: number; readonly to?: number },
+    range: { readonly from: number; readonly to?: number | undefined },
     options: Options = {},
   ): Promise<Resent> {
     return this.#client.request('replayWebhookEndpoint', { ...options, path: { id: endpointId }, body: range });

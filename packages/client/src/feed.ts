@@ -48,8 +48,8 @@ export class EventFeed {
     options: Omit<CallOptions, 'idempotencyKey'> = {},
   ): Promise<FeedPage> {
     return this.#client.request('readFeed', {
-      timeoutMs: (query.waitSeconds ?? 0) * 1000 + MARGIN_MS,
       ...options,
+      timeoutMs: options.timeoutMs ?? (query.waitSeconds ?? 0) * 1000 + MARGIN_MS,
       query: {
         ...query,
         aggregateType: listed(aggregateType),
@@ -61,8 +61,8 @@ export class EventFeed {
 
   /** All events that there are behind `after`, over one stream that is resumed where it breaks, as fast as the loop takes them; then it ends. @throws ClientError; what `onErased` throws */
   async *events<D = FeedEvent['data']>(
-    { onErased, ...asked }: FeedFilters & ErasureOptions & { readonly after?: number } = {},
-    { signal = new AbortController().signal }: { readonly signal?: AbortSignal } = {},
+    { onErased, ...asked }: FeedFilters & ErasureOptions & { readonly after?: number | undefined } = {},
+    { signal = new AbortController().signal }: { readonly signal?: AbortSignal | undefined } = {},
   ): AsyncGenerator<PositionedEvent<D>, void, undefined> {
     for await (const told of this.#told(asked, signal))
       if (isErasure(told)) await onErased?.(told);
@@ -70,7 +70,7 @@ export class EventFeed {
   }
 
   async *#told(
-    { after, ...filters }: FeedFilters & { readonly after?: number },
+    { after, ...filters }: FeedFilters & { readonly after?: number | undefined },
     signal: AbortSignal,
   ): AsyncGenerator<FeedEvent | FeedErasure, void, undefined> {
     const followed = eventsOf(filters);
@@ -99,7 +99,7 @@ export class EventFeed {
   }
 
   /** The position of the newest event; 0: there is none. @throws ClientError */
-  async newest({ signal }: { readonly signal?: AbortSignal } = {}): Promise<number> {
+  async newest({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<number> {
     return (await eventsOf({}).newest?.(this.#client.transport, signal ?? new AbortController().signal)) ?? 0;
   }
 

@@ -17,7 +17,7 @@ export class SqlAccounts {
    * The answer has the password, which is shown only then. It is sent once: where no answer came, look before you repeat it.
    * @throws RefusedError SQL_NOT_ISOLATED where there are none to be had, QUOTA_EXCEEDED; ClientError
    */
-  create(account: { readonly name?: string } = {}, options: Options = {}): Promise<NewSqlAccount> {
+  create(account: { readonly name?: string | undefined } = {}, options: Options = {}): Promise<NewSqlAccount> {
     return this.#client.request('createSqlAccount', { ...options, body: account });
   }
 

@@ -146,7 +146,7 @@ export class Transport {
         // What an attempt before, whose answer was lost, has taken away is no longer there.
         if (mayBeDone && sent.goneIsDone === true && error instanceof RefusedError && error.status === 404)
           return { status: 204, headers: new Headers(), text: '' };
-        mayBeDone ||= !(error instanceof RefusedError && error.status === 429);
+        mayBeDone ||= !isPastPace(error);
         const isAnswer = sent.waits === true && isRefused(error, 'NOT_CAUGHT_UP');
         if (
           hasLines ||
@@ -269,10 +269,14 @@ function baseOf(url: string): string {
   // No `fetch` takes a URL with a password, and no message is to have it.
   if (base.username !== '' || base.password !== '')
     throw new TypeError('url must have no name or password in it: the option apiKey says who asks');
-  if (base.search !== '' || base.hash !== '')
+  if (/[?#]/.test(base.href))
     throw new TypeError(`url must end before ? and #, for instance http://127.0.0.1:8080, and is ${url}`);
   return base.href.replace(/\/+$/, '');
 }
+
+/** Nothing was done: the service, or what is in front of it, asks to come later. */
+const isPastPace = (error: unknown): boolean =>
+  (error instanceof RefusedError || error instanceof UnexpectedAnswerError) && error.status === 429;
 
 function mayRepeat(error: unknown): boolean {
   if (error instanceof RefusedError || error instanceof UnexpectedAnswerError) return AGAIN.has(error.status);

@@ -17,7 +17,7 @@ export async function overview(remote: Remote): Promise<{ readonly answer: objec
   const projectionRows = projections.map((one) => [
     classesOf(one).join(', '),
     String(one.revision),
-    statusOf(one.status, one.faulted),
+    statusOf(one.status, one.faulted, one.revision),
     one.id,
   ]);
   const lines = `${table(['AGGREGATE TYPE', 'REDUCER', 'BOUND', 'ID'], typeRows, 'No aggregate type has a reducer.')}\n${table(['PROJECTION', 'REVISION', 'STATUS', 'ID'], projectionRows, 'There are no projections.')}`;
@@ -55,9 +55,11 @@ export async function historyOf(
   };
 }
 
-/** Code that is halted is bound, or live, all the same, and its states stay where they are. */
-const statusOf = (status: string, faulted: FaultedRecord | undefined): string =>
-  faulted === undefined ? status : `${status}, halted`;
+/** Code that is halted is bound, or live, all the same, and its states stay where they are; while another revision is compiled or built it is not that one. */
+function statusOf(status: string, faulted: FaultedRecord | undefined, revision = faulted?.revision): string {
+  if (faulted === undefined) return status;
+  return faulted.revision === revision ? `${status}, halted` : `${status}, revision ${faulted.revision} halted`;
+}
 
 export interface RollbackOptions {
   /** A reducer by its id or class, or the number of a revision; undefined: the one before. */

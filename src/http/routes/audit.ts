@@ -1,8 +1,10 @@
 import { z } from 'zod';
-import type { AuditEntry, AuditFilter } from '../../audit/audit-entry.js';
+import type { AuditEntry, AuditFilter, Turn } from '../../audit/audit-entry.js';
 import { StatefoldError } from '../../core/errors.js';
+import { nextTurn } from '../../core/slices.js';
 import { anyText, badCursor, described, only, paging, time, type Values } from '../parameters.js';
-import { memoryOf, type RequestMemory } from '../request-memory.js';
+import { RequestAbortedError } from '../body.js';
+import { memoryOf } from '../request-memory.js';
 import { anyObject, component, integer, listOf, text, timestamp } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';
 
@@ -47,10 +49,10 @@ const FILTERS = {
 
 const answers = { 200: listOf('entries', AuditRecord) };
 
-/** `memory`: of the tenant that asks, whose turns it takes. */
+/** `turn`: of the tenant that asks. */
 async function pageOf(
   { audit }: RouteDependencies,
-  memory: RequestMemory | undefined,
+  turn: Turn | undefined,
   { cursor, limit, key, object, ...wanted }: Values<typeof FILTERS & typeof paging>,
   tenant: Pick<AuditFilter, 'tenantId' | 'tenantCreatedAt'>,
   shown: (entry: AuditEntry) => AuditEntry = (entry) => entry,
@@ -58,7 +60,7 @@ async function pageOf(
   const before = cursor === undefined ? undefined : placeOf(cursor);
   const { entries, next } = await audit.list(
     { ...wanted, ...tenant, keyId: key, objectId: object, before, limit },
-    memory && ((cost) => memory.turnOf(cost)),
+    turn,
   );
   return {
     entries: entries.map((entry) => recordOf(shown(entry))),
@@ -98,7 +100,12 @@ const listAudit = route({
     if (tenantCreatedAt === undefined) throw new StatefoldError('NOT_FOUND', 'the tenant was deleted');
     const memory = memoryOf(call.request);
     await memory?.pageOf(call.response);
-    call.answer(200, await pageOf(dependencies, memory, call.query(), { tenantId, tenantCreatedAt }, forTenant));
+    // Who has left gives back the memory of its page: nothing more is read for it.
+    const turn = async (cost: number): Promise<void> => {
+      await (memory === undefined ? nextTurn() : memory.turnOf(cost));
+      if (call.response.destroyed) throw new RequestAbortedError('the client closed the connection');
+    };
+    call.answer(200, await pageOf(dependencies, turn, call.query(), { tenantId, tenantCreatedAt }, forTenant));
   },
 });
 

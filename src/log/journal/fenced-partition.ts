@@ -98,7 +98,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
     this.#options = options;
     const { log, ref, codec, handler, from, observer, logger } = options;
     this.#reader = new PartitionReader({
-      ...{ log, ref, codec, handler, from },
+      ...{ log, ref, codec, handler, from, logger },
       epochs: options.epochs === undefined ? 'counted' : 'given',
       onVoid: () => observer?.voided?.(),
     });

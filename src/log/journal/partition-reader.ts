@@ -1,6 +1,7 @@
 import { eventLoop } from '../../core/event-loop.js';
 import { InvariantError, StatefoldError } from '../../core/errors.js';
 import { claimCounts, EMPTY_FENCE, foldRecord, type Epochs, type FenceState, type Verdict } from '../../core/fence.js';
+import type { Logger } from '../../core/logger.js';
 import { READ_BYTES } from '../../core/reads.js';
 import { FOLD_RULES, type ClaimBody, type Fence } from '../../core/records.js';
 import { nextTurn, timedSlice } from '../../core/slices.js';
@@ -19,6 +20,7 @@ export interface PartitionReaderOptions<B> {
   /** Where to go on: a checkpoint, else the start. */
   readonly from?: FenceState | undefined;
   readonly onVoid?: (() => void) | undefined;
+  readonly logger: Logger;
 }
 
 /** Drafts whose produce has no definite result, by the ids of their records: what is folded of them is taken out. */
@@ -77,7 +79,15 @@ export class PartitionReader<B extends { readonly kind: string }> {
           `${ref.topic}-${ref.partition}: the log begins at ${start}, ${this.#fence.position} is to be read next, and nothing of it may ever be dropped: the log lost data`,
         );
       await this.#anchor(start, end);
-    } else if (this.#fence.position > 0) await this.#checkJoin(start);
+    } else {
+      // Its first record is a claim, which nothing takes away. Who has folded what is gone serves that on: it is nowhere else.
+      if (start > 0 && this.#options.epochs !== 'given')
+        this.#options.logger.error(
+          { partition: ref, start },
+          'the first records of a partition are gone, of which nothing may ever be dropped: what this process has folded is served, and what is folded anew lacks them',
+        );
+      if (this.#fence.position > 0) await this.#checkJoin(start);
+    }
     const { handler } = this.#options;
     handler.restoring?.(end);
     try {

@@ -104,7 +104,13 @@ export class KafkaLog implements Log {
     // By one answer: another broker's may be older.
     if (names.includes(this.#named(topic))) return [];
     const { ofTenants } = ownTopics(this.#prefix);
-    return names.filter((name) => ofTenants.test(name)).sort();
+    // Those of others may be called so: a tenant has both of these from its first moment on.
+    const there = new Set(names);
+    return names
+      .filter(
+        (name) => ofTenants.test(name) && there.has(name.replace(/\.events$/, '.changes')) && name.endsWith('.events'),
+      )
+      .sort();
   }
 
   async deleteTopic(topic: string): Promise<void> {

@@ -3,8 +3,9 @@ import { alterConfigsCall, metadataCall, type Metadata } from '../../kafka/calls
 import { CODE, KafkaCodeError } from '../../kafka/kafka-error.js';
 import { requests } from '../../kafka/protocol.js';
 import { pause } from '../../core/pause.js';
-import type { Replication, ReplicationState } from '../replication.js';
+import type { CompressingTopic, Replication, ReplicationState } from '../replication.js';
 import { ownTopics, type OwnTopics } from './own-topics.js';
+import { READABLE, type TopicConfigs } from './topic-configs.js';
 
 export interface ReplicationOptions {
   /** First part of the names of the topics. */
@@ -34,8 +35,6 @@ const POLL_MS = 250;
 const ABSENT_MS = 60_000;
 /** Records of these go by their age. */
 const AGEING = /\.(?:slots|activity|audit|changes)$/;
-/** As it comes, or as Node itself can unpack it. */
-const READABLE = new Set(['producer', 'uncompressed', 'gzip']);
 const LOOKED_AT = ['cleanup.policy', 'compression.type', 'min.insync.replicas'];
 
 /** Copies of a topic by the setting, with so many brokers. */
@@ -284,12 +283,24 @@ export class KafkaReplication implements Replication {
     );
   }
 
-  async #setInSync(topic: string, inSync: number): Promise<void> {
+  async uncompress(topics: readonly CompressingTopic[]): Promise<void> {
+    for (const { topic } of topics) await this.#set(topic, { 'compression.type': 'producer' });
+  }
+
+  #setInSync(topic: string, inSync: number): Promise<void> {
+    return this.#set(topic, { 'min.insync.replicas': String(inSync) });
+  }
+
+  async #set(topic: string, configs: TopicConfigs): Promise<void> {
     const [answer] = await this.#cluster.askAdmin(
-      () => Promise.resolve(alterConfigsCall(topic, { 'min.insync.replicas': String(inSync) })),
+      () => Promise.resolve(alterConfigsCall(topic, configs)),
       this.#options.requestTimeoutMs * 1.5,
     );
     if (answer !== undefined && answer.code !== 0 && answer.code !== CODE.UNKNOWN_TOPIC_OR_PARTITION)
-      throw new KafkaCodeError(answer.code, `min.insync.replicas of topic ${topic} can not be set`, answer.message);
+      throw new KafkaCodeError(
+        answer.code,
+        `${Object.keys(configs).join()} of topic ${topic} can not be set`,
+        answer.message,
+      );
   }
 }

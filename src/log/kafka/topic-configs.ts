@@ -55,6 +55,8 @@ export const VERIFIED = [
 
 /** Set without asking: how long records are kept is a setting of ours, and what a broker compresses no process may be able to read. */
 const OURS = new Set(['compression.type', 'retention.ms']);
+/** Of `compression.type`: as it comes, or as Node itself can unpack it. */
+export const READABLE: ReadonlySet<string> = new Set(['producer', 'uncompressed', 'gzip']);
 const AT_LEAST = new Set(['max.message.bytes']);
 const AT_MOST = new Set(['max.compaction.lag.ms']);
 const POLICY_CONFIGS = [
@@ -96,6 +98,7 @@ export function differenceOf(
     if (should === undefined || is === should) continue;
     // A compacted topic's retention is without effect.
     if (cleanup.policy !== 'delete' && name.startsWith('retention.')) continue;
+    if (name === 'compression.type' && READABLE.has(is ?? 'producer')) continue;
     if (AT_LEAST.has(name) && Number(is) >= Number(should)) continue;
     if (AT_MOST.has(name) && Number(is) <= Number(should)) continue;
     const bound = AT_LEAST.has(name) ? 'at least ' : AT_MOST.has(name) ? 'at most ' : '';

@@ -227,8 +227,8 @@ export class Topics {
       );
   }
 
-  async #verifyConfigs(spec: TopicSpec, { replicas }: TopicLayout, found: TopicConfigs): Promise<void> {
-    const difference = differenceOf(spec.cleanup, this.#configs(spec, replicas), found);
+  async #verifyConfigs(spec: TopicSpec, layout: TopicLayout, found: TopicConfigs): Promise<void> {
+    const difference = differenceOf(spec.cleanup, this.#configs(spec, layout.replicas), found);
     if (difference === undefined) return;
     const { text, configs, ours } = difference;
     if (ours) {
@@ -236,7 +236,8 @@ export class Topics {
       const [answer] = await this.#admin(() => Promise.resolve(alterConfigsCall(spec.topic, configs)));
       if (answer !== undefined && answer.code !== 0)
         throw new KafkaCodeError(answer.code, `topic ${spec.topic} has ${text}, and it can not be set`, answer.message);
-      return;
+      // There may be more.
+      return this.#verifyConfigs(spec, layout, { ...found, ...configs });
     }
     const add = Object.entries(configs).map(([name, value]) => `${name}=${value}`);
     throw new Error(
