@@ -185,9 +185,10 @@ test('a request of a producer is as large as it may be in bytes, whatever its te
   const client = new StatefoldClient({
     url: 'http://service',
     apiKey: 'k',
-    fetch: (_, { body } = {}) => {
-      bodies.push(String(body));
-      const lines = String(body).trimEnd().split('\n');
+    fetch: (_, init) => {
+      const body = init?.body as string;
+      bodies.push(body);
+      const lines = body.trimEnd().split('\n');
       const answers = lines.map(
         (_line, i) => `{"line":${i + 1},"status":201,"eventId":"e","aggregateId":"a-1","version":1,"timestamp":"t"}\n`,
       );
