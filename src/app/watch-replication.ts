@@ -15,8 +15,8 @@ export interface ReplicationWatch {
 
 /**
  * Looks how many copies the topics have, at the start and from then on: a topic keeps those that it was made with. And whether somebody has one drop
- * records, or compress them, since it was opened, as long as they are there. What
- * compresses is set back at once.
+ * records, or compress them, since it was opened, as long as they are there.
+ * What compresses is set back at once.
  */
 export function watchReplication({ logger, metrics, shutdown }: Ground, { replication }: Storage): ReplicationWatch {
   if (replication === undefined) return { enough: undefined };
@@ -26,6 +26,11 @@ export function watchReplication({ logger, metrics, shutdown }: Ground, { replic
   let compressing = 0;
   let timer: NodeJS.Timeout | undefined;
   let ended = false;
+  /** Names them in the log where there are more of them than before, or fewer; gives how many there are. */
+  const tell = <T extends object>(topics: readonly T[], before: number, text: (topic: T) => string): number => {
+    if (topics.length !== before) for (const topic of topics.slice(0, MOST_NAMED)) logger.error(topic, text(topic));
+    return topics.length;
+  };
   const look = async (): Promise<void> => {
     try {
       const found = await replication.look();
@@ -47,21 +52,17 @@ export function watchReplication({ logger, metrics, shutdown }: Ground, { replic
       if (found.short.length === 0 && (short ?? 0) > 0)
         logger.info({ topics: found.topics }, 'all topics have as many copies on Kafka as wanted');
       short = found.short.length;
-      if (found.dropping.length !== dropping)
-        for (const topic of found.dropping.slice(0, MOST_NAMED)) logger.error(topic, droppingText(topic));
       if (found.dropping.length === 0 && dropping > 0)
         logger.info({ topics: found.topics }, 'no topic drops records any more that are to be kept');
-      dropping = found.dropping.length;
-      if (found.compressing.length !== compressing)
-        for (const topic of found.compressing.slice(0, MOST_NAMED)) logger.error(topic, compressingText(topic));
-      compressing = found.compressing.length;
+      dropping = tell(found.dropping, dropping, droppingText);
+      compressing = tell(found.compressing, compressing, compressingText);
       well = isWell(found);
       // Else each append of a tenant that is served is one more that nobody can read.
       if (found.compressing.length > 0) await replication.uncompress(found.compressing);
     } catch (error) {
       logger.debug({ err: error }, 'how many copies the topics have can not be asked now');
     }
-    if (!ended) timer = setTimeout(() => void look(), well === true ? LOOK_AGAIN_MS.well : LOOK_AGAIN_MS.short).unref();
+    if (!ended) timer = setTimeout(() => void look(), well ? LOOK_AGAIN_MS.well : LOOK_AGAIN_MS.short).unref();
   };
   void look();
   shutdown.add('watch of the copies', () => {

@@ -77,8 +77,8 @@ export interface AuditFilter {
   readonly limit: number;
 }
 
-/** Undefined: what costs so much may be done at once; else when the promise resolves. */
-export type Turn = (cost: number) => Promise<void> | undefined;
+/** What costs so much (`core/turns.ts`) may be done when the promise resolves. */
+export type Turn = (cost: number) => Promise<void>;
 
 export interface AuditPage {
   /** The newest first. */

@@ -55,6 +55,8 @@ export interface Sending {
 interface Pending {
   readonly event: BulkLine;
   readonly line: string;
+  /** Of the line and its end. */
+  readonly bytes: number;
   /** As `performance.now()` has it: the clock of the day may jump. */
   readonly taken: number;
   /** When it failed first. */
@@ -129,7 +131,8 @@ export class Producer {
     const stored = new Promise<Produced>((resolve, reject) => {
       take = () => {
         this.#pending++;
-        this.#queue.push({ event: named, line, taken: performance.now(), failedAt: Infinity, resolve, reject });
+        const bytes = bytesOf(line) + 1;
+        this.#queue.push({ event: named, line, bytes, taken: performance.now(), failedAt: Infinity, resolve, reject });
         if (!this.#running) void this.#run();
       };
     });
@@ -209,12 +212,11 @@ export class Producer {
 
   #take(): Pending[] {
     const { mostLines, mostBytes } = this.#options;
-    let bytes = 0;
+    let left = mostBytes;
     let count = 0;
-    for (const { line } of this.#queue) {
-      if (count >= mostLines) break;
-      bytes += bytesOf(line) + 1;
-      if (count > 0 && bytes > mostBytes) break;
+    for (const { bytes } of this.#queue) {
+      left -= bytes;
+      if (count >= mostLines || (count > 0 && left < 0)) break;
       count++;
     }
     return this.#queue.splice(0, count);

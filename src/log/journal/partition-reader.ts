@@ -72,22 +72,9 @@ export class PartitionReader<B extends { readonly kind: string }> {
       throw new InvariantError(
         `${ref.topic}-${ref.partition}: the checkpoint is at ${this.#fence.position}, the log ends at ${end}: the log lost data`,
       );
-    if (this.#fence.position < start) {
-      // What is left rests on records that are gone: who folds it from here would take it for void, and begin anew beside it.
-      if (this.#options.epochs !== 'given')
-        throw new InvariantError(
-          `${ref.topic}-${ref.partition}: the log begins at ${start}, ${this.#fence.position} is to be read next, and nothing of it may ever be dropped: the log lost data`,
-        );
-      await this.#anchor(start, end);
-    } else {
-      // Its first record is a claim, which nothing takes away. Who has folded what is gone serves that on: it is nowhere else.
-      if (start > 0 && this.#options.epochs !== 'given')
-        this.#options.logger.error(
-          { partition: ref, start },
-          'the first records of a partition are gone, of which nothing may ever be dropped: what this process has folded is served, and what is folded anew lacks them',
-        );
-      if (this.#fence.position > 0) await this.#checkJoin(start);
-    }
+    if (start > 0 && this.#options.epochs !== 'given') this.#beheaded(start);
+    if (this.#fence.position < start) await this.#anchor(start, end);
+    else if (this.#fence.position > 0) await this.#checkJoin(start);
     const { handler } = this.#options;
     handler.restoring?.(end);
     try {
@@ -95,6 +82,24 @@ export class PartitionReader<B extends { readonly kind: string }> {
     } finally {
       handler.restoring?.(undefined);
     }
+  }
+
+  /**
+   * The start of a partition of counted epochs is gone, whose first record is a claim, which nothing takes away.
+   * @throws InvariantError where this process has not folded what is gone
+   */
+  #beheaded(start: number): void {
+    const { ref, logger } = this.#options;
+    // What is left rests on records that are gone: who folds it from here would take it for void, and begin anew beside it.
+    if (this.#fence.position < start)
+      throw new InvariantError(
+        `${ref.topic}-${ref.partition}: the log begins at ${start}, ${this.#fence.position} is to be read next, and nothing of it may ever be dropped: the log lost data`,
+      );
+    // It is nowhere else.
+    logger.error(
+      { partition: ref, start },
+      'the first records of a partition are gone, of which nothing may ever be dropped: what this process has folded is served, and what is folded anew lacks them',
+    );
   }
 
   /**

@@ -96,7 +96,7 @@ export class KafkaLog implements Log {
     await this.#topics.ensure(specs.map((spec) => ({ ...spec, topic: this.#named(spec.topic) })));
   }
 
-  /** The topics of tenants, by their names on Kafka and ascending, where this one is not there. */
+  /** The topics of tenants' events, by their names on Kafka and ascending, where this one is not there. */
   async tenantTopicsWithout(topic: string): Promise<readonly string[]> {
     if ((await this.#cluster.layout(this.#named(topic))) !== undefined) return [];
     const { topicMetadata } = await this.#cluster.ask('admin', () => metadataCall('all'));
@@ -104,12 +104,10 @@ export class KafkaLog implements Log {
     // By one answer: another broker's may be older.
     if (names.includes(this.#named(topic))) return [];
     const { ofTenants } = ownTopics(this.#prefix);
+    const tenants = new Set(names.filter((name) => ofTenants.test(name)));
     // Those of others may be called so: a tenant has both of these from its first moment on.
-    const there = new Set(names);
-    return names
-      .filter(
-        (name) => ofTenants.test(name) && there.has(name.replace(/\.events$/, '.changes')) && name.endsWith('.events'),
-      )
+    return [...tenants]
+      .filter((name) => /\.events$/.test(name) && tenants.has(name.replace(/events$/, 'changes')))
       .sort();
   }
 

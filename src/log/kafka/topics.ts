@@ -86,12 +86,9 @@ export class Topics {
     const unknown = specs.filter((spec) => this.#verified.get(spec.topic) !== JSON.stringify(spec));
     const layouts = await Promise.all(unknown.map(({ topic }) => this.#cluster.layout(topic)));
     const missing = unknown.filter((_, i) => layouts[i] === undefined);
-    const [lost] = missing;
-    if (lost !== undefined)
-      await this.#mustBeNew(
-        lost,
-        specs.filter((spec) => !missing.includes(spec)),
-      );
+    const [first] = missing;
+    const others = specs.filter((spec) => !missing.includes(spec));
+    if (first !== undefined) await this.#mustBeNew(first, others);
     const created: TopicSpec[] = [];
     for (const chunk of chunks(missing, CREATED_PER_REQUEST)) created.push(...(await this.#create(chunk)));
     await this.#ready(missing);
