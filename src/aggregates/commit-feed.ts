@@ -18,10 +18,11 @@ export class CommitFeed extends LogFeed<EventsBody, Input> implements InputFeed 
   constructor({
     erasures,
     ...options
-  }: Omit<LogFeedOptions<EventsBody, Input>, 'kind' | 'left'> & { readonly erasures?: Erasures }) {
+  }: Omit<LogFeedOptions<EventsBody, Input>, 'kind' | 'left' | 'isWhole'> & { readonly erasures?: Erasures }) {
     super({
       ...options,
       kind: INPUTS,
+      isWhole: true,
       left: erasures && new WithoutErased(erasures),
     });
     this.#start = options.start;

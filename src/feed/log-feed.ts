@@ -23,6 +23,8 @@ export interface LogFeedOptions<B extends { readonly kind: string }, T> {
   readonly start: number;
   /** Below it whatever the log still has was never folded here, as far as is known at the start. */
   readonly first?: number;
+  /** Nothing of the partition may ever be dropped from its start on, as retention does it: a reader of what is left would not know. */
+  readonly isWhole?: boolean;
   /** Offsets of records that do not count, as far as they were folded before. */
   readonly voids: Iterable<number>;
   /** How far the partition is folded: nothing past it is read. */
@@ -174,18 +176,35 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     return { items: this.#left(items), end };
   }
 
-  /** Items at ascending offsets that an index gave; those that the log has dropped are left out. */
+  /** Items at ascending offsets that an index gave; those that were erased, or may be dropped and were, are left out. */
   async at(offsets: readonly number[]): Promise<T[]> {
     const old = offsets.filter((offset) => offset < this.#tail.start);
     // Taken before the log is waited for: the tail may drop them meanwhile.
     const recent = offsets.slice(old.length).map((offset) => this.#recentAt(offset));
     const items: T[] = [];
     if (old.length > 0)
-      for (const record of await recordsAt(this.#options.log, this.#options.ref, old)) {
+      for (const record of await this.#recordsAt(old)) {
         const item = this.#decode(record);
         if (item !== undefined) items.push(item);
       }
     return [...this.#left([...items, ...recent])];
+  }
+
+  async #recordsAt(offsets: readonly number[]): Promise<readonly LogRecord[]> {
+    const records = await recordsAt(this.#options.log, this.#options.ref, offsets);
+    if (records.length < offsets.length) await this.#mustStartBy(offsets[0] ?? 0);
+    return records;
+  }
+
+  /** Something at or behind the offset is not there: alone of what was erased that may be. @throws InvariantError */
+  async #mustStartBy(offset: number): Promise<void> {
+    const { log, ref, isWhole } = this.#options;
+    if (isWhole !== true) return;
+    const start = await log.startOffset(ref);
+    if (start > offset)
+      throw new InvariantError(
+        `${ref.topic}-${ref.partition}: the log begins at ${start}, and ${offset} is asked for, of which nothing may ever be dropped: the log lost data`,
+      );
   }
 
   #recentAt(offset: number): T {
@@ -207,6 +226,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
   async #page(from: number, head: number, maxBytes: number): Promise<Read<T>> {
     const { log, ref } = this.#options;
     const { records, next } = await readBelow(log, ref, from, head, maxBytes);
+    if ((records[0]?.offset ?? next) > from) await this.#mustStartBy(from);
     const items: T[] = [];
     const past = records.findIndex(({ offset }) => offset >= head);
     // In slices: a page of changes of many keys takes tens of milliseconds to decode.

@@ -31,12 +31,15 @@ function readerOf(
   end: number;
   /** The offsets of each look at the log. */
   reads: (readonly number[])[];
+  /** Drops all before the offset, as retention does. */
+  drop: (before: number) => void;
 } {
   const tables = new PartitionTables(
     new SimDisk(new Scheduler(1)).open({ id: 'p', alive: true, paused: false }, 1e9).section('t'),
   );
   const records: LogRecord[] = [];
   const reads: (readonly number[])[] = [];
+  let dropped = 0;
   const inputs: Input[] = [];
   let head = 0;
   const add = (aggregateId: string, baseVersion: number, count: number, accepted: boolean): void => {
@@ -72,15 +75,19 @@ function readerOf(
     add('a', head, size, true);
     head += size;
   }
-  const log: Pick<Log, 'read' | 'readAt'> = {
-    read: (_of, from, maxBytes) =>
-      Promise.resolve({
+  const log: Pick<Log, 'read' | 'readAt' | 'startOffset'> = {
+    startOffset: () => Promise.resolve(dropped),
+    read: (_of, wanted, maxBytes) => {
+      const from = Math.max(wanted, dropped);
+      return Promise.resolve({
         records: records.slice(from, from + Math.max(1, Math.floor(maxBytes / 200))),
         end: records.length,
-      }),
+      });
+    },
     readAt: (_of, offsets) => {
       reads.push(offsets);
-      return Promise.resolve({ records: offsets.flatMap((offset) => records[offset] ?? []), end: records.length });
+      const there = offsets.filter((offset) => offset >= dropped);
+      return Promise.resolve({ records: there.flatMap((offset) => records[offset] ?? []), end: records.length });
     },
   };
   const start = Math.min(pushedFrom, records.length);
@@ -95,7 +102,14 @@ function readerOf(
   });
   for (const input of inputs)
     if ((input.kind === 'commit' ? input.commit.offset : input.offset) >= start) feed.push(input);
-  return { feed, history: new AggregateHistory(feed, tables), head, end: records.length, reads };
+  return {
+    feed,
+    history: new AggregateHistory(feed, tables),
+    head,
+    end: records.length,
+    reads,
+    drop: (before) => (dropped = before),
+  };
 }
 
 // Some aggregates have more commits than a row of the index holds.
@@ -205,6 +219,23 @@ describe('reading commits', () => {
     for (let offset = 0; offset < end; offset++)
       if (commits.includes(offset)) assert.equal((await history.readCommit(offset)).offset, offset);
     await assert.rejects(history.readCommit(1), /offset 1 is not in the log/);
+  });
+
+  it('a log of which the start was dropped is told, and not read as a shorter one; what was erased in it is', async () => {
+    const { feed, history, head, end, drop } = readerOf([1, 2, 3, 4, 5], 300, 100);
+    drop(4);
+    const lost = /^InvariantError: events-0: the log begins at 4, and \d is asked for, .*: the log lost data$/;
+    await assert.rejects(feed.read(0, { bytes: 1e6 }), lost);
+    await assert.rejects(
+      history.events(
+        { aggregateId: 'a', fromVersion: undefined, toVersion: undefined, limit: 100, direction: 'forward' },
+        head,
+      ),
+      lost,
+    );
+    await assert.rejects(history.readCommit(0), lost);
+    assert.equal((await feed.read(4, { bytes: 1e6 })).end, end);
+    assert.equal((await history.readCommit(5)).offset, 5);
   });
 
   it('commits that are asked for one by one are read together, and each who asks has its own', async () => {

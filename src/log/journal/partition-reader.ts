@@ -98,7 +98,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
     // It is nowhere else.
     logger.error(
       { partition: ref, start },
-      'the first records of a partition are gone, of which nothing may ever be dropped: what this process has folded is served, and what is folded anew lacks them',
+      'the first records of a partition are gone, of which nothing may ever be dropped: what this process has folded is served, and what needs them is refused',
     );
   }
 
