@@ -75,6 +75,8 @@ const bodyAtMost = ({ headers }: IncomingMessage, limit: number): boolean =>
 /** How much of a refused body is still read, and how long, so that the client comes to read the answer. */
 const DRAIN_BYTES = 16 * 1024 * 1024;
 const DRAIN_MS = 2_000;
+/** What a chunk costs beside its bytes. */
+const CHUNK_BYTES = 256;
 
 /**
  * Answers a request whose body is still arriving. Closing at once would reset the connection, and many clients then never see
@@ -90,7 +92,7 @@ export function endBesideUpload(response: ServerResponse, body: Buffer): void {
     if (!request.complete) request.socket.destroySoon();
   };
   const count = (chunk: Buffer): void => {
-    left -= chunk.length;
+    left -= chunk.length + CHUNK_BYTES;
     if (left < 0) finish();
   };
   const timer = setTimeout(finish, DRAIN_MS);

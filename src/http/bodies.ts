@@ -118,7 +118,7 @@ export const upload = <F extends Parameters>(
 });
 
 /** The body, on the turn of its tenant on which it may be parsed. */
-async function readInTurn(request: IncomingMessage, maxBodyBytes: number): Promise<Buffer> {
+export async function readInTurn(request: IncomingMessage, maxBodyBytes: number): Promise<Buffer> {
   const body = await readBody(request, maxBodyBytes);
   const turn = memoryOf(request)?.turnFor(body.length);
   if (turn !== undefined) await turn;

@@ -63,22 +63,77 @@ function joined(chunks: readonly Buffer[], length: number): Buffer {
   return whole;
 }
 
+/** From so many chunks on, and while these are shorter than that in the mean, they are copied together as they come. */
+const MANY_CHUNKS = 16;
+const SHORT_CHUNK = 1024;
+/** Chunks of fewer bytes in the mean are refused past so many: each costs as much as a small request. */
+const MOST_TINY_CHUNKS = 4096;
+const TINY_CHUNK = 16;
+
+/** What has come of a body, in at most about twice its bytes: a chunk of one byte is a hundred times as large in memory. */
+export class Chunks {
+  #chunks: Buffer[] = [];
+  #block: Buffer | undefined;
+  #count = 0;
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Many chunks, and next to nothing in them. */
+  get isCrumbs(): boolean {
+    return this.#count > MOST_TINY_CHUNKS && this.#length < this.#count * TINY_CHUNK;
+  }
+
+  push(chunk: Buffer): void {
+    const at = this.#length;
+    this.#length += chunk.length;
+    this.#count++;
+    if (this.#block !== undefined) {
+      if (this.#length > this.#block.length) this.#block = joined([this.#block.subarray(0, at)], 2 * this.#length);
+      chunk.copy(this.#block, at);
+      return;
+    }
+    this.#chunks.push(chunk);
+    if (this.#count < MANY_CHUNKS || this.#length >= this.#count * SHORT_CHUNK) return;
+    this.#block = joined(this.#chunks, 2 * this.#length);
+    this.#chunks = [];
+  }
+
+  /** All of it in memory of its own. */
+  whole(): Buffer {
+    const chunks = this.#block === undefined ? this.#chunks : [this.#block.subarray(0, this.#length)];
+    return joined(chunks, this.#length);
+  }
+}
+
+const crumbs = (): StatefoldError =>
+  new StatefoldError('INVALID_REQUEST', 'The body comes in chunks of some bytes each: send it in larger ones.');
+
 /**
  * The whole body in memory of its own: slices of it hold nothing else.
- * @throws StatefoldError PAYLOAD_TOO_LARGE without reading past the limit; RequestAbortedError
+ * @param past What a body past the limit is told
+ * @throws StatefoldError PAYLOAD_TOO_LARGE without reading past the limit; INVALID_REQUEST for thousands of tiny chunks; RequestAbortedError
  */
-export function readBody(request: IncomingMessage, limit: number): Promise<Buffer> {
-  if (declaredLength(request) > limit) return Promise.reject(tooLarge(limit));
+export function readBody(
+  request: IncomingMessage,
+  limit: number,
+  past = (): Error => tooLarge(limit),
+): Promise<Buffer> {
+  if (declaredLength(request) > limit) return Promise.reject(past());
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let length = 0;
-    const onData = (chunk: Buffer): void => {
-      length += chunk.length;
-      if (length <= limit) return void chunks.push(chunk);
+    const chunks = new Chunks();
+    const refuse = (error: Error): void => {
       request.off('data', onData).off('end', onEnd);
-      reject(tooLarge(limit));
+      reject(error);
     };
-    const onEnd = (): void => resolve(joined(chunks, length));
+    const onData = (chunk: Buffer): void => {
+      if (chunks.length + chunk.length > limit) return refuse(past());
+      chunks.push(chunk);
+      if (chunks.isCrumbs) refuse(crumbs());
+    };
+    const onEnd = (): void => resolve(chunks.whole());
     request.on('data', onData).on('end', onEnd);
     // A connection that is reset, or cut by a time-out, tells so by an error before it closes.
     const aborted = (): void => {

@@ -14,7 +14,7 @@ import {
 } from '../log/codec/schemas.js';
 import { adminCheck } from './admin-auth.js';
 import type { Principal } from './auth.js';
-import { readBody } from './body.js';
+import { MAX_JSON_VALUES, readInTurn } from './bodies.js';
 import { ForeignError } from './route.js';
 
 export interface SchemaRegistryOptions {
@@ -166,7 +166,7 @@ export class SchemaRegistry {
     const { schema, schemaType } = await readRegistryBody(request, limits);
     if ((schemaType ?? 'AVRO') !== 'AVRO') return undefined;
     try {
-      scanJson(Buffer.from(schema), { maxDepth: limits.maxJsonDepth });
+      scanJson(Buffer.from(schema), { maxDepth: limits.maxJsonDepth, maxValues: MAX_JSON_VALUES });
     } catch (error) {
       throw new RegistryError(422, 42201, `Invalid schema: ${(error as Error).message}`);
     }
@@ -245,9 +245,9 @@ async function readRegistryBody(
 ): Promise<z.infer<typeof BODY>> {
   if (!JSON_TYPES.test(request.headers['content-type'] ?? ''))
     throw new StatefoldError('UNSUPPORTED_MEDIA_TYPE', `HTTP 415 Unsupported Media Type: send ${REGISTRY_TYPE}`);
-  const body = await readBody(request, maxBodyBytes);
+  const body = await readInTurn(request, maxBodyBytes);
   try {
-    scanJson(body, { maxDepth: maxJsonDepth });
+    scanJson(body, { maxDepth: maxJsonDepth, maxValues: MAX_JSON_VALUES });
   } catch (error) {
     if (error instanceof JsonError) throw new RegistryError(400, 400, `The body is not valid JSON: ${error.message}.`);
     throw error;

@@ -1,6 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Writable } from 'node:stream';
-import formidable, { errors as formidableErrors, multipart } from 'formidable';
 import { StatefoldError } from '../core/errors.js';
 import type { SourceFile } from '../deployments/source-file.js';
 import {
@@ -13,7 +11,8 @@ import {
   sourceFile,
   type ArchiveLimits,
 } from './archive.js';
-import { declaredLength, MAX_FORM_BYTES, RequestAbortedError, tooLarge } from './body.js';
+import { declaredLength, MAX_FORM_BYTES, readBody, RequestAbortedError, tooLarge } from './body.js';
+import { MalformedFormError, readForm, TooManyPartsError, type FormPart } from './form.js';
 import { memoryOf } from './request-memory.js';
 
 export interface UploadLimits extends ArchiveLimits {
@@ -55,7 +54,8 @@ export async function readUpload(
   limits: UploadLimits,
   { withFixtures = false }: { readonly withFixtures?: boolean } = {},
 ): Promise<Upload> {
-  if (!/^multipart\/form-data\s*;/i.test(request.headers['content-type'] ?? '')) {
+  const contentType = request.headers['content-type'] ?? '';
+  if (!/^multipart\/form-data\s*;/i.test(contentType)) {
     throw new StatefoldError(
       'UNSUPPORTED_MEDIA_TYPE',
       'An upload needs the header Content-Type: multipart/form-data with a boundary.',
@@ -67,12 +67,19 @@ export async function readUpload(
   const hold = response && (await memoryOf(request)?.uploadOf(response, memoryFor(declaredLength(request), limits)));
   // To whoever went away while it waited nothing is told of that any more.
   if (request.destroyed) throw new RequestAbortedError('the client closed the connection');
-  const { files, fields } = await receive(request, limits);
-  const turn = memoryOf(request)?.turnFor(files.reduce((sum, { content }) => sum + content.length, 0));
+  const body = await wholeBody(request, limits);
+  const turn = memoryOf(request)?.turnFor(body.length);
   if (turn !== undefined) await turn;
+  const { files, fields } = await receive(body, contentType, limits);
   const all = await sourcesOf(files, limits, withFixtures);
   hold?.set(all.reduce((sum, { text }) => sum + text.length, 0));
   return { sources: all.filter(({ path }) => isCode(path)), fixtures: all.filter(({ path }) => !isCode(path)), fields };
+}
+
+/** The form as it was sent; one that is too long is told of its files, which are what makes it so. */
+function wholeBody(request: IncomingMessage, { maxUploadBytes }: UploadLimits): Promise<Buffer> {
+  const most = maxUploadBytes + MAX_FORM_BYTES;
+  return readBody(request, most, () => tooLarge(maxUploadBytes));
 }
 
 /** @throws StatefoldError INVALID_REQUEST where the form has a field other than these */
@@ -122,52 +129,48 @@ async function sourcesOf(
 }
 
 async function receive(
-  request: IncomingMessage,
+  body: Buffer,
+  contentType: string,
   limits: UploadLimits,
 ): Promise<{ files: ReceivedFile[]; fields: Map<string, string> }> {
-  const received = new Map<object, Buffer[]>();
-  const form = formidable({
-    enabledPlugins: [multipart],
-    maxFiles: limits.maxArchiveEntries,
-    maxFileSize: limits.maxUploadBytes,
-    maxTotalFileSize: limits.maxUploadBytes,
-    maxFields: MAX_FIELDS,
-    maxFieldsSize: MAX_FIELD_BYTES,
-    allowEmptyFiles: true,
-    minFileSize: 0,
-    fileWriteStreamHandler: (file) => {
-      const chunks: Buffer[] = [];
-      if (file !== undefined) received.set(file, chunks);
-      return new Writable({
-        write(chunk: Buffer, _encoding, done) {
-          chunks.push(chunk);
-          done();
-        },
-      });
-    },
-  });
-  // What has a file name is a file, whether or not its part declares a type; all else is a field. So is the config, which curl takes
-  // from a file with -F config=@notifications.json.
-  form.onPart = (part) => {
-    if (part.name === CONFIG_FIELD) part.originalFilename = null;
-    part.mimetype =
-      part.originalFilename === null || part.originalFilename === ''
-        ? null
-        : (part.mimetype ?? 'application/octet-stream');
-    form._handlePart(part);
-  };
+  const files: ReceivedFile[] = [];
+  const fields = new Map<string, string[]>();
+  for (const { name, filename, content } of await partsOf(body, contentType, limits)) {
+    // What has a file name is a file, whether or not its part declares a type; all else is a field. So is the config, which curl takes
+    // from a file with -F config=@notifications.json.
+    if (filename !== null && filename !== '' && name !== CONFIG_FIELD) files.push({ name: filename, content });
+    else fields.set(name ?? '', [...(fields.get(name ?? '') ?? []), content.toString('utf8')]);
+  }
+  requireFew(files, [...fields.values()].flat(), limits);
+  return { files, fields: new Map([...fields].map(([name, values]) => [name, single(name, values)])) };
+}
+
+async function partsOf(body: Buffer, contentType: string, limits: UploadLimits): Promise<readonly FormPart[]> {
   try {
-    const [fields, files] = await form.parse(request);
-    return {
-      files: Object.values(files)
-        .flatMap((list) => list ?? [])
-        .map((file) => ({ name: file.originalFilename ?? '', content: Buffer.concat(received.get(file) ?? []) })),
-      fields: new Map(Object.entries(fields).map(([name, values]) => [name, single(name, values ?? [])])),
-    };
+    return await readForm(body, contentType, limits.maxArchiveEntries + MAX_FIELDS + 1);
   } catch (error) {
-    throw uploadError(error, limits);
+    if (error instanceof TooManyPartsError) throw tooManyFiles(limits);
+    if (!(error instanceof MalformedFormError)) throw error;
+    throw new StatefoldError('INVALID_REQUEST', `The body is not valid multipart/form-data: ${error.message}.`, {
+      cause: error,
+    });
   }
 }
+
+function requireFew(files: readonly ReceivedFile[], fields: readonly string[], limits: UploadLimits): void {
+  if (files.length > limits.maxArchiveEntries) throw tooManyFiles(limits);
+  if (files.reduce((sum, { content }) => sum + content.length, 0) > limits.maxUploadBytes)
+    throw tooLarge(limits.maxUploadBytes);
+  const bytes = fields.reduce((sum, value) => sum + Buffer.byteLength(value), 0);
+  if (fields.length > MAX_FIELDS || bytes > MAX_FIELD_BYTES)
+    throw new StatefoldError(
+      'PAYLOAD_TOO_LARGE',
+      `The form has more than ${MAX_FIELDS} fields or ${MAX_FIELD_BYTES} bytes of them.`,
+    );
+}
+
+const tooManyFiles = ({ maxArchiveEntries }: UploadLimits): StatefoldError =>
+  new StatefoldError('INVALID_ARCHIVE', `The upload has more files than the limit of ${maxArchiveEntries}.`);
 
 function single(name: string, values: readonly string[]): string {
   if (values.length > 1)
@@ -176,35 +179,4 @@ function single(name: string, values: readonly string[]): string {
       `The form has the field ${JSON.stringify(name)} ${values.length} times.`,
     );
   return values[0] ?? '';
-}
-
-function uploadError(error: unknown, limits: UploadLimits): unknown {
-  if (error instanceof StatefoldError || !(error instanceof Error)) return error;
-  const code = (error as Error & { readonly code?: unknown }).code;
-  switch (code) {
-    case formidableErrors.biggerThanMaxFileSize:
-    case formidableErrors.biggerThanTotalMaxFileSize:
-      return tooLarge(limits.maxUploadBytes);
-    case formidableErrors.maxFilesExceeded:
-      return new StatefoldError(
-        'INVALID_ARCHIVE',
-        `The upload has more files than the limit of ${limits.maxArchiveEntries}.`,
-        { cause: error },
-      );
-    case formidableErrors.maxFieldsSizeExceeded:
-    case formidableErrors.maxFieldsExceeded:
-      return new StatefoldError(
-        'PAYLOAD_TOO_LARGE',
-        `The form has more than ${MAX_FIELDS} fields or ${MAX_FIELD_BYTES} bytes of them.`,
-        { cause: error },
-      );
-    case formidableErrors.aborted:
-      return new RequestAbortedError('the client closed the connection');
-    default:
-      return new StatefoldError(
-        'INVALID_REQUEST',
-        'The body is not valid multipart/form-data: a part is malformed or the last boundary is missing.',
-        { cause: error },
-      );
-  }
 }

@@ -69,6 +69,9 @@ async function resolveAllowed(hostname: string, options: AddressGuardOptions): P
   return addresses;
 }
 
+/** Addresses of a host that an attempt may try. */
+const MOST_DIALLED = 8;
+
 /**
  * A lookup for `net.connect` that answers with checked addresses only: what was checked is what is dialled, whatever DNS says a
  * moment later.
@@ -77,7 +80,8 @@ export function guardedLookup(options: AddressGuardOptions): LookupFunction {
   return (hostname, { all }, callback) => {
     resolveAllowed(hostname, options).then(
       (addresses) => {
-        const found = addresses.map((address) => ({
+        // `net` tries each in turn, and DNS may answer with thousands.
+        const found = addresses.slice(0, MOST_DIALLED).map((address) => ({
           address,
           family: ipaddr.parse(address).kind() === 'ipv4' ? 4 : 6,
         }));

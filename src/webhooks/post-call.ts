@@ -8,6 +8,10 @@ export type Posted =
 type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 const MAX_ANSWER_BYTES = 64 * 1024;
+/** Interim answers (1xx) that a request may have: a receiver could send them without end. */
+const MAX_INTERIM = 8;
+/** What a chunk costs beside its bytes: an answer may come byte by byte. */
+const CHUNK_BYTES = 256;
 /** Of a refusal so much is kept: enough to see what the endpoint has against the message. */
 const EXCERPT_BYTES = 256;
 const NOTHING = Buffer.alloc(0);
@@ -23,7 +27,8 @@ export class PostCall implements Dispatcher.DispatchHandler {
   #calledOff: Error | undefined;
   #status: number | undefined;
   #headers: AnswerHeaders = {};
-  #bytes = 0;
+  #cost = 0;
+  #interim = 0;
   #excerpt = NOTHING;
 
   constructor() {
@@ -42,18 +47,21 @@ export class PostCall implements Dispatcher.DispatchHandler {
     if (this.#calledOff !== undefined) controller.abort(this.#calledOff);
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
-    if (status < 200) return;
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
+    if (status < 200) {
+      if (++this.#interim > MAX_INTERIM) controller.abort(new Error('too many interim answers (1xx)'));
+      return;
+    }
     this.#status = status;
     this.#headers = headers;
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    const room = EXCERPT_BYTES - this.#bytes;
+    const room = EXCERPT_BYTES - this.#excerpt.length;
     // A copy: what the connection reads into is used again.
     if (room > 0 && !isSuccess(this.#status)) this.#excerpt = Buffer.concat([this.#excerpt, chunk.subarray(0, room)]);
-    this.#bytes += chunk.length;
-    if (this.#bytes > MAX_ANSWER_BYTES) controller.abort(new Error('the answer is too long'));
+    this.#cost += chunk.length + CHUNK_BYTES;
+    if (this.#cost > MAX_ANSWER_BYTES) controller.abort(new Error('the answer is too long'));
   }
 
   onResponseEnd(): void {

@@ -65,6 +65,8 @@ export class WebhookClient {
           headersTimeout: 0,
           bodyTimeout: 0,
           keepAliveTimeout: 4_000,
+          // Not as long as a receiver asks for: each URL that was ever sent to would hold a socket.
+          keepAliveMaxTimeout: 4_000,
           maxHeaderSize: 16 * 1024,
         }),
     ));
@@ -135,11 +137,15 @@ const failedWith = (error: unknown): AttemptOutcome => ({
   retryAfterMs: undefined,
 });
 
+/** Characters of it: that of a certificate for other hosts quotes all their names. */
+const MAX_REASON = 300;
+
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return 'the request failed';
   // A connection that was tried on several addresses fails with all their errors.
   const inner: unknown = error instanceof AggregateError ? error.errors[0] : error;
-  return inner instanceof Error && inner.message !== '' ? inner.message : error.name;
+  const reason = inner instanceof Error && inner.message !== '' ? inner.message : error.name;
+  return reason.slice(0, MAX_REASON);
 }
 
 /** As text. A character may be cut at the end. */

@@ -235,7 +235,7 @@ describe('reading commits', () => {
     );
     await assert.rejects(history.readCommit(0), lost);
     assert.equal((await feed.read(4, { bytes: 1e6 })).end, end);
-    assert.equal((await history.readCommit(5)).offset, 5);
+    assert.equal((await history.readCommit(6)).offset, 6);
   });
 
   it('commits that are asked for one by one are read together, and each who asks has its own', async () => {

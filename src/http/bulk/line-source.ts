@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { Chunks } from '../body.js';
 
 const LF = 0x0a;
 
@@ -17,8 +18,8 @@ export interface TooLong {
 /** Cuts bytes into lines, holding no more than one that has not ended. */
 export class LineSplitter {
   readonly #most: number;
-  #parts: Buffer[] = [];
-  #partial = 0;
+  /** Of the line that has not ended. */
+  #open = new Chunks();
   #passing = false;
   #number = 0;
   #blank = 0;
@@ -30,7 +31,7 @@ export class LineSplitter {
 
   /** Bytes of the line that has not ended. */
   get partial(): number {
-    return this.#partial;
+    return this.#open.length;
   }
 
   /** Lines with nothing in them, so far. */
@@ -45,13 +46,12 @@ export class LineSplitter {
 
   /** Something came behind the last line feed. */
   get isOpen(): boolean {
-    return this.#passing || this.#partial > 0;
+    return this.#passing || this.#open.length > 0;
   }
 
   /** What has come of the open line is dropped, and it is passed over. */
   drop(): void {
-    this.#parts = [];
-    this.#partial = 0;
+    this.#open = new Chunks();
     this.#passing = true;
   }
 
@@ -69,19 +69,19 @@ export class LineSplitter {
       from = end + 1;
     }
     if (from === chunk.length || this.#passing) return;
-    this.#partial += chunk.length - from;
-    if (this.#partial > this.#most) this.drop();
-    else this.#parts.push(chunk.subarray(from));
+    if (this.#open.length + chunk.length - from > this.#most) this.drop();
+    else this.#open.push(chunk.subarray(from));
   }
 
   #ended(rest: Buffer): Line | TooLong | undefined {
     const number = ++this.#number;
-    const long = this.#passing || this.#partial + rest.length > this.#most;
-    const text = this.#parts.length === 0 ? rest : Buffer.concat([...this.#parts, rest]);
-    if (this.#parts.length > 0) this.#parts = [];
-    this.#partial = 0;
+    const open = this.#open;
+    const long = this.#passing || open.length + rest.length > this.#most;
     this.#passing = false;
+    if (open.length > 0) this.#open = new Chunks();
     if (long) return { number, text: undefined };
+    if (open.length > 0) open.push(rest);
+    const text = open.length > 0 ? open.whole() : rest;
     if (!isBlank(text, 0, text.length)) return { number, text };
     this.#blank++;
     return undefined;
