@@ -14,7 +14,8 @@ export class Intake {
   async passed(): Promise<void> {
     const of = this.#taken;
     this.#taken = new Generation();
-    this.#before = Promise.all([this.#before, of.ended()]);
+    // Not what it resolves with: that would nest with every call.
+    this.#before = Promise.all([this.#before, of.ended()]).then(() => undefined);
     await this.#before;
   }
 }
