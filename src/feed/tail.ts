@@ -1,7 +1,10 @@
 import type { SharedCache } from '../core/shared-cache.js';
 import type { ItemKind } from './feed.js';
 
-/** The cache is told of what is kept when it has changed by so much: not at each push. */
+/**
+ * The cache is told of what is kept when that has changed by so much, or is twice or half of what it was told: not at each push, and never of
+ * less than half. Thousands of small tails that it does not know of would grow, each on its own, past what all may keep.
+ */
 const TOLD_BYTES = 64 * 1024;
 
 /** The last records of a topic in memory, ascending by offset, bounded by bytes. Not dense: void records are left out. */
@@ -70,7 +73,7 @@ export class Tail<T> {
       this.#items = this.#items.slice(this.#first);
       this.#first = 0;
     }
-    if (Math.abs(this.#bytes - this.#toldBytes) >= TOLD_BYTES) this.#tell();
+    if (Math.abs(this.#bytes - this.#toldBytes) >= Math.min(TOLD_BYTES, this.#toldBytes)) this.#tell();
   }
 
   /** Nothing is kept any more; what is pushed still is let go with it. */

@@ -86,3 +86,15 @@ it('tails of many share a bound: those with nothing new for longest are let go, 
   first.push({ offset: 10, size: 70_000 });
   assert.equal(shared.bytes, 0, 'what is pushed to a closed one is not counted');
 });
+
+it('thousands of tails that grow slowly keep no more than about the bound together', () => {
+  const shared = new SharedCache(1_000_000);
+  const tails = Array.from(
+    { length: 5_000 },
+    () => new Tail<Item>({ positionOf: ({ offset }) => offset, bytesOf: ({ size }) => size }, 1e9, 0, shared),
+  );
+  for (let offset = 0; offset < 40; offset++) for (const tail of tails) tail.push({ offset, size: 100 });
+  const kept = tails.reduce((sum, tail) => sum + 100 * (tail.from(tail.start, 100)?.length ?? 0), 0);
+  assert.ok(kept > 200_000, 'something is kept');
+  assert.ok(kept <= 2_000_000, `${kept} bytes are`);
+});
