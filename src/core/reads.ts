@@ -7,6 +7,9 @@ export const FOLD_READ_BYTES = 512 * 1024;
 /** The same while clients are about: what is read in one go is decoded in one go. */
 export const SHORT_FOLD_READ_BYTES = 64 * 1024;
 
+/** What a chunk that somebody sends costs beside its bytes, where these are bounded: it may have one. */
+export const CHUNK_COST_BYTES = 256;
+
 /** A page ends past so many bytes, whatever its limit: an answer is built in memory. */
 export const PAGE_BYTES = 8 * 1024 * 1024;
 

@@ -2,8 +2,8 @@ import type { SharedCache } from '../core/shared-cache.js';
 import type { ItemKind } from './feed.js';
 
 /**
- * The cache is told of what is kept when that has changed by so much, or is twice or half of what it was told: not at each push, and never of
- * less than half. Thousands of small tails that it does not know of would grow, each on its own, past what all may keep.
+ * The cache is told of what is kept when that has changed by so much, or is twice what it was told: not at each push, and never of less than
+ * half. Thousands of small tails that it does not know of would grow, each on its own, past what all may keep.
  */
 const TOLD_BYTES = 64 * 1024;
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { CHUNK_COST_BYTES } from '../core/reads.js';
 import { knownError, problemOf, type Problem } from './problem.js';
 import { COUNTED_BYTES, memoryOf } from './request-memory.js';
 
@@ -75,8 +76,6 @@ const bodyAtMost = ({ headers }: IncomingMessage, limit: number): boolean =>
 /** How much of a refused body is still read, and how long, so that the client comes to read the answer. */
 const DRAIN_BYTES = 16 * 1024 * 1024;
 const DRAIN_MS = 2_000;
-/** What a chunk costs beside its bytes. */
-const CHUNK_BYTES = 256;
 
 /**
  * Answers a request whose body is still arriving. Closing at once would reset the connection, and many clients then never see
@@ -92,7 +91,7 @@ export function endBesideUpload(response: ServerResponse, body: Buffer): void {
     if (!request.complete) request.socket.destroySoon();
   };
   const count = (chunk: Buffer): void => {
-    left -= chunk.length + CHUNK_BYTES;
+    left -= chunk.length + CHUNK_COST_BYTES;
     if (left < 0) finish();
   };
   const timer = setTimeout(finish, DRAIN_MS);

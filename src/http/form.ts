@@ -5,8 +5,6 @@ import formidable, { multipart, type Part } from 'formidable';
 export interface FormPart {
   readonly name: string | null;
   readonly filename: string | null;
-  /** Where it declares one. */
-  readonly type: string | null;
   readonly content: Buffer;
 }
 
@@ -28,7 +26,6 @@ const MAX_HEAD_BYTES = 4096;
 const MAX_FILENAMES = 8;
 /** What formidable takes for a header: at a line of another kind it sees the headers end. */
 const HEADER_LINE = /^[a-z-]+:[^\r\n]*$/i;
-const AS_IT_IS = ['binary', '7bit', '8bit', 'utf-8'];
 const CRLF = Buffer.from('\r\n');
 const HEAD_END = Buffer.from('\r\n\r\n');
 const SKELETON = 'skeleton';
@@ -40,7 +37,8 @@ interface RawPart {
 
 /**
  * The parts of a form, in their order. formidable reads their headers alone, within bounds: it makes an event, and a stream's chunk, of each
- * carriage return in a content, 19 s for 5 MiB of them, and fails outside of any promise at encodings that it takes (`docs/decisions/forms-are-split-here.md`).
+ * carriage return in a content, 19 s for 5 MiB of them, and fails outside of any promise at encodings that it takes
+ * (`docs/decisions/forms-are-split-here.md`).
  * @throws MalformedFormError, TooManyPartsError
  */
 export async function readForm(body: Buffer, contentType: string, mostParts: number): Promise<readonly FormPart[]> {
@@ -96,7 +94,7 @@ function requireHead(head: Buffer): void {
     throw new MalformedFormError('a header of a part names a file again and again');
 }
 
-/** What formidable makes of the headers, of parts without a content. */
+/** What formidable makes of the headers, of parts without a content. It refuses encodings that it doesn't know. */
 async function readHeads(parts: readonly RawPart[]): Promise<readonly Part[]> {
   const lines = parts.flatMap(({ head }) => [Buffer.from(`--${SKELETON}\r\n`), head, Buffer.from('\r\n\r\n\r\n')]);
   const skeleton = Buffer.concat([...lines, Buffer.from(`--${SKELETON}--\r\n`)]);
@@ -119,13 +117,11 @@ async function readHeads(parts: readonly RawPart[]): Promise<readonly Part[]> {
 }
 
 function formPart(head: Part | undefined, content: Buffer): FormPart {
-  const encoding = (head as { readonly transferEncoding?: string } | undefined)?.transferEncoding ?? 'binary';
-  const part = {
+  // The type of a part lacks it.
+  const { transferEncoding } = (head ?? {}) as { readonly transferEncoding?: string };
+  return {
     name: head?.name ?? null,
     filename: head?.originalFilename ?? null,
-    type: head?.mimetype ?? null,
+    content: transferEncoding === 'base64' ? Buffer.from(content.toString('latin1'), 'base64') : content,
   };
-  if (AS_IT_IS.includes(encoding)) return { ...part, content };
-  if (encoding === 'base64') return { ...part, content: Buffer.from(content.toString('latin1'), 'base64') };
-  throw new MalformedFormError('a part is encoded in a way that is not known');
 }

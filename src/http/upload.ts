@@ -33,6 +33,11 @@ interface ReceivedFile {
   readonly content: Buffer;
 }
 
+interface FormField {
+  readonly name: string;
+  readonly value: string;
+}
+
 const CONFIG_FIELD = 'config';
 const isCode = (path: string): boolean => /\.cs$/i.test(path);
 const MAX_FIELDS = 20;
@@ -134,15 +139,15 @@ async function receive(
   limits: UploadLimits,
 ): Promise<{ files: ReceivedFile[]; fields: Map<string, string> }> {
   const files: ReceivedFile[] = [];
-  const fields = new Map<string, string[]>();
+  const fields: FormField[] = [];
   for (const { name, filename, content } of await partsOf(body, contentType, limits)) {
     // What has a file name is a file, whether or not its part declares a type; all else is a field. So is the config, which curl takes
     // from a file with -F config=@notifications.json.
     if (filename !== null && filename !== '' && name !== CONFIG_FIELD) files.push({ name: filename, content });
-    else fields.set(name ?? '', [...(fields.get(name ?? '') ?? []), content.toString('utf8')]);
+    else fields.push({ name: name ?? '', value: content.toString('utf8') });
   }
-  requireFew(files, [...fields.values()].flat(), limits);
-  return { files, fields: new Map([...fields].map(([name, values]) => [name, single(name, values)])) };
+  requireFew(files, fields, limits);
+  return { files, fields: valuesOf(fields) };
 }
 
 async function partsOf(body: Buffer, contentType: string, limits: UploadLimits): Promise<readonly FormPart[]> {
@@ -157,11 +162,11 @@ async function partsOf(body: Buffer, contentType: string, limits: UploadLimits):
   }
 }
 
-function requireFew(files: readonly ReceivedFile[], fields: readonly string[], limits: UploadLimits): void {
+function requireFew(files: readonly ReceivedFile[], fields: readonly FormField[], limits: UploadLimits): void {
   if (files.length > limits.maxArchiveEntries) throw tooManyFiles(limits);
   if (files.reduce((sum, { content }) => sum + content.length, 0) > limits.maxUploadBytes)
     throw tooLarge(limits.maxUploadBytes);
-  const bytes = fields.reduce((sum, value) => sum + Buffer.byteLength(value), 0);
+  const bytes = fields.reduce((sum, { value }) => sum + Buffer.byteLength(value), 0);
   if (fields.length > MAX_FIELDS || bytes > MAX_FIELD_BYTES)
     throw new StatefoldError(
       'PAYLOAD_TOO_LARGE',
@@ -172,11 +177,12 @@ function requireFew(files: readonly ReceivedFile[], fields: readonly string[], l
 const tooManyFiles = ({ maxArchiveEntries }: UploadLimits): StatefoldError =>
   new StatefoldError('INVALID_ARCHIVE', `The upload has more files than the limit of ${maxArchiveEntries}.`);
 
-function single(name: string, values: readonly string[]): string {
-  if (values.length > 1)
-    throw new StatefoldError(
-      'INVALID_REQUEST',
-      `The form has the field ${JSON.stringify(name)} ${values.length} times.`,
-    );
-  return values[0] ?? '';
+/** @throws StatefoldError INVALID_REQUEST where one is there twice */
+function valuesOf(fields: readonly FormField[]): Map<string, string> {
+  for (const { name } of fields) {
+    const times = fields.filter((other) => other.name === name).length;
+    if (times > 1)
+      throw new StatefoldError('INVALID_REQUEST', `The form has the field ${JSON.stringify(name)} ${times} times.`);
+  }
+  return new Map(fields.map(({ name, value }) => [name, value]));
 }

@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import { CHUNK_COST_BYTES } from '../core/reads.js';
 
 /** What came of a request: an answer, as far as its status and how its body begins, or an error before there was one. */
 export type Posted =
@@ -10,8 +11,6 @@ type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 const MAX_ANSWER_BYTES = 64 * 1024;
 /** Interim answers (1xx) that a request may have: a receiver could send them without end. */
 const MAX_INTERIM = 8;
-/** What a chunk costs beside its bytes: an answer may come byte by byte. */
-const CHUNK_BYTES = 256;
 /** Of a refusal so much is kept: enough to see what the endpoint has against the message. */
 const EXCERPT_BYTES = 256;
 const NOTHING = Buffer.alloc(0);
@@ -60,7 +59,7 @@ export class PostCall implements Dispatcher.DispatchHandler {
     const room = EXCERPT_BYTES - this.#excerpt.length;
     // A copy: what the connection reads into is used again.
     if (room > 0 && !isSuccess(this.#status)) this.#excerpt = Buffer.concat([this.#excerpt, chunk.subarray(0, room)]);
-    this.#cost += chunk.length + CHUNK_BYTES;
+    this.#cost += chunk.length + CHUNK_COST_BYTES;
     if (this.#cost > MAX_ANSWER_BYTES) controller.abort(new Error('the answer is too long'));
   }
 

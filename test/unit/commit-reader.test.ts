@@ -31,15 +31,15 @@ function readerOf(
   end: number;
   /** The offsets of each look at the log. */
   reads: (readonly number[])[];
-  /** Drops all before the offset, as retention does. */
-  drop: (before: number) => void;
+  /** Drops all before the offset, as retention does; without `start` being moved, as an erasure does. */
+  drop: (before: number, start?: number) => void;
 } {
   const tables = new PartitionTables(
     new SimDisk(new Scheduler(1)).open({ id: 'p', alive: true, paused: false }, 1e9).section('t'),
   );
   const records: LogRecord[] = [];
   const reads: (readonly number[])[] = [];
-  let dropped = 0;
+  let [dropped, first] = [0, 0];
   const inputs: Input[] = [];
   let head = 0;
   const add = (aggregateId: string, baseVersion: number, count: number, accepted: boolean): void => {
@@ -76,7 +76,7 @@ function readerOf(
     head += size;
   }
   const log: Pick<Log, 'read' | 'readAt' | 'startOffset'> = {
-    startOffset: () => Promise.resolve(dropped),
+    startOffset: () => Promise.resolve(first),
     read: (_of, wanted, maxBytes) => {
       const from = Math.max(wanted, dropped);
       return Promise.resolve({
@@ -108,7 +108,7 @@ function readerOf(
     head,
     end: records.length,
     reads,
-    drop: (before) => (dropped = before),
+    drop: (before, start = before) => ([dropped, first] = [before, start]),
   };
 }
 
@@ -236,6 +236,12 @@ describe('reading commits', () => {
     await assert.rejects(history.readCommit(0), lost);
     assert.equal((await feed.read(4, { bytes: 1e6 })).end, end);
     assert.equal((await history.readCommit(6)).offset, 6);
+
+    const erased = readerOf([1, 2, 3, 4, 5], 300, 100);
+    erased.drop(4, 0);
+    const { items } = await erased.feed.read(0, { bytes: 1e6 });
+    assert.ok(items.length > 0);
+    assert.ok(items.every((input) => input.kind === 'commit' && input.commit.offset >= 4));
   });
 
   it('commits that are asked for one by one are read together, and each who asks has its own', async () => {

@@ -10,19 +10,15 @@ const LIMITS = { maxUploadBytes: 1_000_000, maxInflatedBytes: 1_000_000, maxArch
 
 // Nothing tells a reader that comes later of it.
 test('an upload whose client left before it was read is given up', { timeout: 10_000 }, async (t) => {
-  const server = createServer().listen(0, '127.0.0.1');
-  t.after(() => server.close());
-  await once(server, 'listening');
-  const client = requestOf({
-    port: (server.address() as AddressInfo).port,
-    method: 'POST',
-    headers: { 'content-type': 'multipart/form-data; boundary=b', 'content-length': '1000' },
-  }).on('error', () => undefined);
-  client.flushHeaders();
-  const [request] = (await once(server, 'request')) as [IncomingMessage];
+  const headers = { 'content-type': 'multipart/form-data; boundary=b', 'content-length': '1000' };
+  let leave = (): unknown => undefined;
+  const request = await arriving(t, headers, (client) => {
+    client.flushHeaders();
+    leave = () => client.destroy();
+  });
   // It tells by an error that it was cut.
   const cut = once(request, 'error');
-  client.destroy();
+  leave();
   await cut;
   await assert.rejects(readUpload(request, LIMITS), RequestAbortedError);
 });
