@@ -277,9 +277,12 @@ export class AggregatePartition
     return this.#writer.claim();
   }
 
-  /** Resolves when all that was acknowledged before the call is folded here: at once where this process is the owner. */
+  /**
+   * Resolves when all that was acknowledged before the call is folded here. An owner asks the log too: another process may have
+   * claimed the partition since, and answered appends. @throws NotOwnerError where one has, UNAVAILABLE while the log is away
+   */
   caughtUp(): Promise<void> {
-    return this.#owned ? Promise.resolve() : this.#writer.caughtUp();
+    return this.#writer.caughtUp();
   }
 
   async caughtUpAsOwner(): Promise<void> {

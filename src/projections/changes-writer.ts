@@ -100,8 +100,6 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   readonly #begun = new Set<Group>();
   #publishing = false;
   #lastSequence = 0;
-  /** This process is the owner, who has what it was acknowledged. */
-  #owned = false;
   #stopped: Error | undefined;
   #lastTrimmed: number;
   #inputsTrimmedTo: number;
@@ -158,15 +156,13 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return this.#partition.trimmedBefore;
   }
 
-  async open({ claim }: { readonly claim: boolean }): Promise<void> {
-    await this.#partition.open({ claim });
-    this.#owned = claim;
+  open({ claim }: { readonly claim: boolean }): Promise<void> {
+    return this.#partition.open({ claim });
   }
 
   /** Takes a partition that was opened without a claim. */
-  async claim(): Promise<void> {
-    await this.#partition.claim();
-    this.#owned = true;
+  claim(): Promise<void> {
+    return this.#partition.claim();
   }
 
   /** Writes the claim once more: retention takes it with what is as old. Resolves when it is in the log. */
@@ -456,7 +452,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   caughtUp(): Promise<void> {
-    return this.#owned ? Promise.resolve() : this.#partition.caughtUp();
+    return this.#partition.caughtUp();
   }
 
   of(projectionId: string): ProjectionChanges {

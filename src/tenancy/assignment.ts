@@ -48,11 +48,18 @@ export class Assignment {
   reassign(): void {
     if (this.#closed) return;
     const { tenants, activity, ownership, notified, onReassigned } = this.#options;
-    for (const slotKey of tenants.activeKeys) if (!ownership.owns(slotKey)) this.consider(slotKey);
+    for (const slotKey of tenants.activeKeys) if (!ownership.owns(slotKey)) this.#release(slotKey);
     for (const slotKey of tenants.standbyKeys) this.consider(slotKey);
     for (const slotKey of activity.keys()) this.consider(slotKey);
     for (const slotKey of notified.wanted) this.consider(slotKey);
     onReassigned();
+  }
+
+  /** What went to another process is closed at once, and waits for nothing that is being opened: its new owner's appends wait for it. */
+  #release(slotKey: string): void {
+    const { tenants, ownership } = this.#options;
+    if (ownership.ownerOf(slotKey) === undefined) return;
+    void tenants.passivate(slotKey).then(() => this.consider(slotKey));
   }
 
   /** The tenant is active somewhere, or may be another's by now. */

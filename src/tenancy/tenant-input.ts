@@ -172,15 +172,28 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
   }
 
   async caughtUp(): Promise<void> {
-    const all = await this.all();
-    await Promise.all(all.map((partition) => partition.caughtUp()));
+    const partitions = Array.from({ length: this.count }, (_, partition) => partition);
+    await Promise.all(partitions.map((partition) => this.#caughtUp(partition)));
     await this.#order.caughtUp();
     // What was acknowledged since then may be placed before it: nothing behind can be read without that.
-    await Promise.all(
-      all
-        .filter((partition) => partition.position < this.#order.placedTo(partition.ref.partition))
-        .map((partition) => partition.caughtUp()),
-    );
+    const behind = partitions.filter((partition) => (this.foldedTo(partition) ?? 0) < this.#order.placedTo(partition));
+    await Promise.all(behind.map((partition) => this.#caughtUp(partition)));
+  }
+
+  /** As `caughtUp`, of one partition: where another process has claimed it, of the copy that is made of it here. */
+  async #caughtUp(partition: number): Promise<void> {
+    if (partition === 0) return this.first.caughtUp();
+    for (;;) {
+      const task = this.#tasks.get(partition);
+      try {
+        if (task !== undefined) return await task.aggregates.caughtUp();
+        if (this.#closed) throw new NotOwnerError();
+        await new Promise<void>((resolve) => this.#awaited.push(resolve));
+      } catch (error) {
+        if (!(error instanceof NotOwnerError) || this.#closed) throw error;
+        await task?.ended;
+      }
+    }
   }
 
   /** There may be more to read. */

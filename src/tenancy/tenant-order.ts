@@ -134,9 +134,16 @@ export class TenantOrder implements Places {
     void this.#follow();
   }
 
-  /** Resolves when all that was placed before the call is read here. */
+  /** Resolves when all that was placed before the call is read here; where this process writes the order, when all that is folded has a place. */
   async caughtUp(): Promise<void> {
-    if (!this.#leading) await this.#readTo(await this.#options.log.endOffset(this.#options.ref));
+    if (!this.#leading) return this.#readTo(await this.#options.log.endOffset(this.#options.ref));
+    const { partitions } = this.#options;
+    await Promise.all(
+      this.#ends.map((placed, partition) => {
+        const last = (partitions.foldedTo(partition) ?? 0) - 1;
+        return last < placed ? undefined : this.placeOf(partition, last);
+      }),
+    );
   }
 
   /** From now on this process writes the order. */

@@ -1,11 +1,25 @@
 // The feed of a tenant of four partitions: one order, with positions that appends are told, whoever owns which.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
+import { NotOwnerError } from '../../src/core/errors.js';
 import type { AppendResult } from '../../src/core/event.js';
+import { partitionOf } from '../../src/core/murmur2.js';
+import { partitionKey, partitionOfKey } from '../../src/core/slots.js';
 import { type EventFeed } from '../../src/feed/events.js';
 import { isEvent, type PositionedEvent } from '../../src/feed/feed-item.js';
 import type { Log } from '../../src/log/log.js';
-import { append, appendAll, assign, chainCode, Node, orderRef, TENANT, truthOf } from '../support/partition-world.js';
+import {
+  append,
+  appendAll,
+  assign,
+  chainCode,
+  Node,
+  orderRef,
+  PARTITIONS,
+  tell,
+  TENANT,
+  truthOf,
+} from '../support/partition-world.js';
 import { temporaryDirectory, until } from '../support/service.js';
 import { LOGS } from '../support/two-logs.js';
 
@@ -94,6 +108,50 @@ for (const { name, skip, open } of LOGS) {
           events.map(({ position, eventId }) => [position, eventId]),
         );
       }
+    },
+  );
+}
+
+for (const { name, skip, open } of LOGS) {
+  const two = async (t: TestContext): Promise<readonly [Node, Node]> => {
+    const client = await open(t);
+    const code = await chainCode(t);
+    const nodes = [new Node(t, client(), code), new Node(t, client(), code)] as const;
+    await assign(nodes, [nodes[0], nodes[0], nodes[0], nodes[0]]);
+    await append(nodes, 0);
+    return nodes;
+  };
+  /** The i-th command's aggregate lies in the partition. */
+  const inPartition = (partition: number): number =>
+    Array.from({ length: 37 }, (_, i) => i).find((i) => partitionOf(`account-${i}`, PARTITIONS) === partition) ??
+    assert.fail('none is there');
+
+  test(
+    `on ${name}: a former owner of a partition that has not heard of its successor has what that answered in its feed`,
+    { skip },
+    async (t) => {
+      const [a, b] = await two(t);
+      const tenant = await a.tenant();
+      b.ownership.tell((key) => (partitionOfKey(key) === 2 ? 'self' : { url: 'http://elsewhere' }));
+      const result = await append([b], inPartition(2));
+      assert.equal(a.ownership.owns(partitionKey(TENANT, 2)), true);
+      // It hears of it while it reads.
+      const reading = all(tenant.events);
+      tell([a, b], [a, a, b, a]);
+      assert.ok(positionsOf(await reading).has(endOf(result)));
+    },
+  );
+
+  test(
+    `on ${name}: a former owner of a tenant that has not heard of its successor answers no feed and no changes`,
+    { skip },
+    async (t) => {
+      const [a, b] = await two(t);
+      const { events, changes } = await a.tenant();
+      b.ownership.tell((key) => (partitionOfKey(key) === 0 ? 'self' : { url: 'http://elsewhere' }));
+      await append([b], inPartition(0));
+      await assert.rejects(all(events), NotOwnerError);
+      await assert.rejects(changes.caughtUp(), NotOwnerError);
     },
   );
 }

@@ -213,11 +213,14 @@ async function asked(service: Service, tenant: LoadTenant, bound: boolean): Prom
   return answer;
 }
 
-/** The least that was held in the first rests, and in the last ones: what caches forget at once is soon there again, what leaks stays. */
+/**
+ * What was held in the middle one of the first rests, and of the last ones. What caches forget at once is soon there again, so one rest
+ * alone may be some MiB below those around it; what leaks stays.
+ */
 function heldOf(rests: readonly Rest[], service: number): { readonly from: number; readonly to: number } {
   const live = rests.map((rest) => rest.live[service] ?? 0);
   const some = Math.ceil(live.length / 3);
-  return { from: Math.min(...live.slice(0, some)), to: Math.min(...live.slice(-some)) };
+  return { from: median(live.slice(0, some)), to: median(live.slice(-some)) };
 }
 
 /** What the memory of a process was at the end over what it was after the warm-up. */
