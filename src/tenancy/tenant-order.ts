@@ -137,13 +137,13 @@ export class TenantOrder implements Places {
   /** Resolves when all that was placed before the call is read here; where this process writes the order, when all that is folded has a place. */
   async caughtUp(): Promise<void> {
     if (!this.#leading) return this.#readTo(await this.#options.log.endOffset(this.#options.ref));
-    const { partitions } = this.#options;
-    await Promise.all(
-      this.#ends.map((placed, partition) => {
-        const last = (partitions.foldedTo(partition) ?? 0) - 1;
-        return last < placed ? undefined : this.placeOf(partition, last);
-      }),
-    );
+    await Promise.all(this.#ends.map((_, partition) => this.#allPlaced(partition)));
+  }
+
+  /** Resolves when what is folded of the partition has a place, or gets none in time. */
+  async #allPlaced(partition: number): Promise<void> {
+    const last = (this.#options.partitions.foldedTo(partition) ?? 0) - 1;
+    if (last >= this.placedTo(partition)) await this.placeOf(partition, last);
   }
 
   /** From now on this process writes the order. */
