@@ -324,11 +324,11 @@ export class Rebuild {
     return live.alone(async () => {
       const target = live.positions();
       for (
-        const end = Date.now() + PAUSE_MS;
+        const end = performance.now() + PAUSE_MS;
         !hasReached(second.positions(), target);
         await wait(PAUSE_POLL_MS, this.#stopping)
       )
-        if (Date.now() > end || this.#stopping.aborted) return false;
+        if (performance.now() > end || this.#stopping.aborted) return false;
       const progress = this.#progress();
       await this.#closeSecond();
       if ((await this.#lagging()).length > 0 || !(await this.#swap())) return false;

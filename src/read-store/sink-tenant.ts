@@ -77,9 +77,9 @@ export class SinkTenant {
   #filledTo = 0;
   /** Attempts to write its rows in a row that the store refused, though it took others'. */
   #refusals = 0;
-  /** Since when there has been something that isn't in the store; undefined: nothing, as far as is known. */
+  /** Since when, by `performance.now()`, there has been something that isn't in the store; undefined: nothing, as far as is known. */
   behindSince: number | undefined;
-  /** Nothing to do before, in milliseconds since the epoch: all that could be read is, and a stream that failed waits. */
+  /** Nothing to do before, by `performance.now()`, which no step of the clock moves: all that could be read is, and a stream that failed waits. */
   notBefore = 0;
   detached = false;
 
@@ -130,7 +130,7 @@ export class SinkTenant {
 
   /** Reads about `maxBytes` of each stream from where the store is. Never rejects. */
   async gather(maxBytes: number): Promise<Gathered> {
-    const startedAt = Date.now();
+    const startedAt = performance.now();
     const positions = this.#positions;
     const revision = Math.max(this.#revision, this.source.statesRevision());
     const gathered = {
@@ -268,7 +268,7 @@ export class SinkTenant {
   /** The store refused its rows, and took others'. They are read again, and written after a while. @returns whether it is the first time in a row. */
   refused(): boolean {
     this.forget();
-    this.notBefore = Date.now() + backOff(this.#refusals, WRITE_BACK_OFF_MS);
+    this.notBefore = performance.now() + backOff(this.#refusals, WRITE_BACK_OFF_MS);
     return this.#refusals++ === 0;
   }
 

@@ -216,7 +216,7 @@ export class Sink {
     const since = [...this.#tenants.values()].flatMap(({ behindSince }) =>
       behindSince === undefined ? [] : [behindSince],
     );
-    const oldestMs = since.length === 0 ? 0 : Math.max(0, Date.now() - since.reduce((a, b) => Math.min(a, b)));
+    const oldestMs = since.length === 0 ? 0 : Math.max(0, performance.now() - since.reduce((a, b) => Math.min(a, b)));
     let refused = 0;
     for (const tenant of this.#tenants.values()) if (tenant.isRefused) refused++;
     const { size: tenants } = this.#tenants;
@@ -242,17 +242,17 @@ export class Sink {
 
   #mark(tenant: SinkTenant): void {
     if (tenant.detached) return;
-    tenant.behindSince ??= Date.now();
+    tenant.behindSince ??= performance.now();
     this.#dirty.add(tenant);
   }
 
   /** One timer, and only while there is something to do; a sooner time replaces a later one. */
   #schedule(delayMs: number): void {
     if (this.#closed || this.#round !== undefined || this.#paused > 0) return;
-    const at = Math.max(Date.now() + delayMs, this.#storeNotBefore);
+    const at = Math.max(performance.now() + delayMs, this.#storeNotBefore);
     if (this.#timer !== undefined && this.#timer.at <= at) return;
     clearTimeout(this.#timer?.handle);
-    this.#timer = { at, handle: setTimeout(() => this.#start(), at - Date.now()) };
+    this.#timer = { at, handle: setTimeout(() => this.#start(), Math.ceil(at - performance.now())) };
   }
 
   #start(): void {
@@ -290,7 +290,7 @@ export class Sink {
   /** Milliseconds until the next round; undefined when there is nothing to do. */
   #nextDelay(full: boolean): number | undefined {
     if (this.#gathered.length > 0) return 0;
-    const now = Date.now();
+    const now = performance.now();
     let soonest: number | undefined;
     // One that is being read asks for a round itself when it has been.
     for (const tenant of this.#dirty)
@@ -304,7 +304,7 @@ export class Sink {
   /** Starts reading the tenants whose turn it is, and waits a little for them. @returns whether some must wait for a later turn. */
   async #read(): Promise<boolean> {
     const { store, maxBytes = DEFAULT_BYTES } = this.#options;
-    const now = Date.now();
+    const now = performance.now();
     // One reading of a tenant at a time, until it is written.
     const busy = new Set([...this.#reading.keys(), ...this.#gathered.map(({ tenant }) => tenant)]);
     const ready = [...this.#dirty].filter((tenant) => !busy.has(tenant) && tenant.notBefore <= now);
@@ -472,7 +472,7 @@ export class Sink {
     // It may come back with less than it had, or as a new one without tables: it is asked again where each tenant stands.
     this.#schemaReady = false;
     this.restart();
-    this.#storeNotBefore = Date.now() + wait;
+    this.#storeNotBefore = performance.now() + wait;
   }
 
   #reject(tenantId: string, message: string): void {

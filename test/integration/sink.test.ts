@@ -149,6 +149,20 @@ describe('the sink, into a real engine', () => {
     assert.deepEqual(await statesOf(hung.tenantId), [{ id: 'a', n: 1 }]);
   });
 
+  it('waits no longer behind a failure where the clock is set back', async (context) => {
+    const failed: string[] = [];
+    const source = log();
+    source.statesFault = 'reject';
+    source.append('a', ['{}']);
+    const sink = open(context, { observer: { streamFailed: (_, stream) => void failed.push(stream) } });
+    sink.attach(source);
+    await until('it failed', () => failed.includes('states'));
+    const { now } = Date;
+    context.mock.method(Date, 'now', () => now() - 3_600_000);
+    source.statesFault = undefined;
+    await sink.flush(source.tenantId, { events: source.end }, 10_000);
+  });
+
   it('holds up the rows of a tenant that the engine refuses, and no others, and takes them when it can', async (context) => {
     const [good, bad] = [log(), log()];
     await exec(`ALTER TABLE events ADD CONSTRAINT not_bad CHECK tenant != '${bad.tenantId}'`);
