@@ -7,7 +7,7 @@ import type { Log } from '../../src/log/log.js';
 import type { CrashPoint } from './faulty-service.js';
 import { freshPrefix } from './kafka.js';
 import { endedWithin, type Stage } from './load-world.js';
-import { FAULTY_SERVICE, programOf, startService, until, type Service } from './service.js';
+import { endUsersOf, FAULTY_SERVICE, programOf, startService, until, type Service } from './service.js';
 import { MASTER_KEY } from './peers.js';
 
 export interface ClusterOptions {
@@ -54,7 +54,7 @@ export class ClusterWorld implements Stage {
     }));
     t.after(async () => {
       this.#ended = true;
-      for (const { service } of this.#members) await service?.kill();
+      for (const { dataDirectory } of this.#members) await endUsersOf(dataDirectory);
       await until(() => this.#members.every(({ dataDirectory }) => removed(dataDirectory)));
     });
   }

@@ -238,11 +238,16 @@ export function temporaryDirectory(t: Pick<TestContext, 'after'>): string {
   const directory = mkdtempSync(join(tmpdir(), 'statefold-'));
   // Hooks run in the order of their registration: what was started on the directory later has to end first.
   t.after(async () => {
-    for (const kill of using.get(directory) ?? []) await kill();
+    await endUsersOf(directory);
     // The ClickHouse child of a killed service writes for a moment more, until it sees that its parent is gone.
     await until(() => removed(directory));
   });
   return directory;
+}
+
+/** Ends what uses the directory: what is to end before its services, then these. */
+export async function endUsersOf(dataDirectory: string): Promise<void> {
+  for (const end of using.get(dataDirectory) ?? []) await end();
 }
 
 /** At the end of the test it runs before the services on the directory end. */
