@@ -284,9 +284,8 @@ export class Reducers implements TurnFold {
     // A read may have folded commits that wait for an answer of their own: `reached` is past those.
     for (const { commit } of run) if ((lastVersion(commit) ?? 0) > reached) commits.push(commit);
     const known = commits.length === 0 ? reached : (lastVersion(commits.at(-1)) ?? 0);
-    if (target > known)
-      for await (const chunk of this.#options.history.commits(share.aggregateId, known + 1, target))
-        commits.push(...chunk);
+    if (target > known && !(await this.#gather(commits, share.aggregateId, known + 1, target)))
+      this.#ensureAgain(share);
     const stateAt = share.works
       .filter(({ waiter, commit }) => waiter?.answer !== undefined && (lastVersion(commit) ?? 0) > reached)
       .map(({ commit }) => lastVersion(commit) ?? 0);
@@ -294,6 +293,25 @@ export class Reducers implements TurnFold {
     if (plan.item.events.length > 0) return plan;
     this.#answer(share, undefined, this.#store(plan, { states: [] }));
     return undefined;
+  }
+
+  /** Adds commits of the history to those that are folded in one turn, about as many as one has room for. @returns whether these are all */
+  async #gather(commits: AggregateCommit[], aggregateId: string, first: number, last: number): Promise<boolean> {
+    let events = 0;
+    let bytes = 0;
+    for await (const chunk of this.#options.history.commits(aggregateId, first, last))
+      for (const commit of chunk) {
+        if (events >= HISTORY_EVENTS || bytes >= HISTORY_BYTES) return false;
+        commits.push(commit);
+        events += commit.events.length;
+        bytes += bytesOfCommit(commit);
+      }
+    return true;
+  }
+
+  /** Who reads the aggregate waits for another turn, which goes on where this one ends. */
+  #ensureAgain({ aggregateId, ensures }: Share): void {
+    for (const { resolve, reject } of ensures.splice(0)) this.#turns.ensure(aggregateId).then(resolve, reject);
   }
 
   /** The reducer's artefact has too many strikes. */

@@ -18,6 +18,8 @@ const MIB = 1024 * 1024;
 /** A reducer whose state is the list of the versions that it folded. It waits at a gate. */
 class VersionsRunner {
   waiting = 0;
+  /** Most events of one aggregate that it was asked to fold at once. */
+  most = 0;
   #open: (() => void) | undefined;
   #gate = new Promise<void>((resolve) => (this.#open = resolve));
 
@@ -34,6 +36,7 @@ class VersionsRunner {
     await this.#gate;
     this.waiting--;
     return items.map(({ baseState, baseVersion, events, stateAt }) => {
+      this.most = Math.max(this.most, events.length);
       const before = baseState();
       let versions = before === null ? [] : (JSON.parse(before.toString()) as number[]);
       const states: { version: number; state: Buffer }[] = [];
@@ -142,4 +145,31 @@ test('under more than can be folded no aggregate is left with a hole', async (t)
     assert.equal(version, 300);
     assert.deepEqual(JSON.parse(String(state)), upTo(300));
   }
+});
+
+test('a read of an aggregate of which many folds were dropped takes them some at a time', async (t) => {
+  const { task, runner, budget, append } = await slowTenant(t);
+  const appends: Promise<unknown>[] = [];
+  // Two turns are under way, and one fold of the aggregate waits behind them.
+  for (let i = 1; i <= 2; i++) {
+    appends.push(append(`other-${i}`, 10));
+    await until(() => runner.waiting === i);
+  }
+  appends.push(append('x', 10));
+  for (let i = 3; budget.refusals('folds', 'tenant') === 0; i++) {
+    appends.push(append(`other-${i}`, 400_000));
+    await until(() => task.first.head(`other-${i}`) !== undefined);
+  }
+  const dropped = 6000;
+  for (let version = 2; version <= dropped; version += 500) {
+    for (let i = 0; i < 500; i++) appends.push(append('x', 10));
+    await until(() => task.first.head('x')?.version === version + 499);
+  }
+  const read = task.first.state('T', 'x');
+  await until(() => budget.refusals('folds', 'tenant') > dropped / 2);
+  runner.release();
+  const { version, state } = await read;
+  assert.deepEqual(JSON.parse(String(state)), upTo(version));
+  await Promise.all(appends);
+  assert.ok(runner.most < 2000, `${runner.most} events of one aggregate were folded at once`);
 });
