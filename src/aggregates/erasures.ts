@@ -29,6 +29,8 @@ export type ErasedPartition = OwnedPartition & AnsweringPartition;
 
 /** How many records are read, or tombstoned, at a time. */
 const AT_ONCE = 256;
+/** How many erasures are looked at in a turn. */
+const LOOKED_AT_ONCE = 500;
 /** How many of the first ones, whose size nobody knows; of the next ones as many as take about so many bytes. */
 const FIRST_AT_ONCE = 8;
 const BYTES_AT_ONCE = 8 * 1024 * 1024;
@@ -40,6 +42,8 @@ const BYTES_AT_ONCE = 8 * 1024 * 1024;
 export class Erasures {
   readonly #options: ErasuresOptions;
   readonly #waiting = new Set<string>();
+  /** Behind which erasures it is still to be looked whether a former owner began, and did not finish, them; undefined: none. */
+  #unlooked: string | undefined;
   #running: Promise<void> | undefined;
   #closed = false;
 
@@ -49,10 +53,10 @@ export class Erasures {
 
   /** This process serves the partition: it finishes what former owners began. */
   start(): void {
-    for (const [aggregateId, { status }] of this.#options.tables.erasures())
-      if (status === 'erasing') this.#waiting.add(aggregateId);
+    if (!this.#options.tables.hasErasures) return;
     // A former owner may have written redactions late, with what was erased meanwhile.
-    if (this.#options.tables.hasErasures) this.#run();
+    this.#unlooked = '';
+    this.#run();
   }
 
   /** The log says that the aggregate is erased, or has another record of it. */
@@ -78,6 +82,7 @@ export class Erasures {
     const { tables, partition, logger } = this.#options;
     // After the turn on which the record is folded.
     await nextTurn();
+    await this.#look();
     for (let failures = 0; !this.#closed && partition.owned;) {
       const [aggregateId] = this.#waiting;
       try {
@@ -98,6 +103,16 @@ export class Erasures {
           );
         await pause(backOff(failures++, LOG_BACK_OFF_MS));
       }
+    }
+  }
+
+  /** Finds what former owners began. */
+  async #look(): Promise<void> {
+    while (this.#unlooked !== undefined && !this.#closed) {
+      const rows = this.#options.tables.erasures(this.#unlooked, LOOKED_AT_ONCE);
+      for (const [aggregateId, { status }] of rows) if (status === 'erasing') this.#waiting.add(aggregateId);
+      this.#unlooked = rows.length < LOOKED_AT_ONCE ? undefined : rows.at(-1)?.[0];
+      await nextTurn();
     }
   }
 

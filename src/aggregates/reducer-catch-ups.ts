@@ -54,6 +54,8 @@ interface Run {
 
 /** How much of history is read together: an aggregate's commits in it are folded in one go. */
 const WINDOW = { bytes: 16 * 1024 * 1024, commits: 40_000 };
+/** Faulted aggregates that are looked at in one turn. */
+export const FAULTED_PER_TURN = 500;
 const STANDING_AT_ONCE = 256;
 
 /** After a binding, folds the type's aggregates over history in the background; meanwhile appends and reads fold theirs on demand. */
@@ -90,7 +92,7 @@ export class ReducerCatchUps {
           position: from,
           end,
           processed: 0,
-          done: from === end && this.#standing(reducer).length === 0,
+          done: from === end && !this.#mayStand(reducer),
           ...(revivals === undefined ? {} : { revivals }),
         };
     const run: Run = {
@@ -123,17 +125,36 @@ export class ReducerCatchUps {
     void this.#run(run);
   }
 
-  /** Aggregates that were faulted when other code was bound, and have not been folded by it yet. */
-  #standing({ aggregateType, generation }: BoundReducer): string[] {
-    const { tables } = this.#options;
-    return [...tables.faults.aggregates(aggregateType, '')].filter(
-      (aggregateId) => tables.reducerState(aggregateId)?.generation !== generation,
+  /** Some aggregates were faulted when other code was bound, and have not been folded by this yet; true also where there are too many to be looked at. */
+  #mayStand(reducer: BoundReducer): boolean {
+    const { faults } = this.#options.tables;
+    return (
+      faults.aggregateCount(reducer.aggregateType) > FAULTED_PER_TURN || this.#standing(reducer, '').ids.length > 0
     );
   }
 
-  /** The first log offset at which a fault of the binding left an aggregate behind, whose state is not kept. Infinity: none. */
+  /** Those of the next faulted aggregates behind an id, as many as are looked at in a turn. `next`: the last one that was; undefined: there are no more. */
+  #standing(
+    { aggregateType, generation }: BoundReducer,
+    after: string,
+  ): { readonly ids: readonly string[]; readonly next: string | undefined } {
+    const { tables } = this.#options;
+    const ids: string[] = [];
+    let looked = 0;
+    for (const aggregateId of tables.faults.aggregates(aggregateType, after)) {
+      if (tables.reducerState(aggregateId)?.generation !== generation) ids.push(aggregateId);
+      if (++looked === FAULTED_PER_TURN) return { ids, next: aggregateId };
+    }
+    return { ids, next: undefined };
+  }
+
+  /**
+   * The first log offset at which a fault of the binding left an aggregate behind, whose state is not kept. Infinity: none. 0, which
+   * keeps none of its states, where too many are faulted to be looked at.
+   */
   #firstFault(aggregateType: string, generation: number): number {
     const { tables } = this.#options;
+    if (tables.faults.aggregateCount(aggregateType) > FAULTED_PER_TURN) return 0;
     let first = Infinity;
     for (const aggregateId of tables.faults.aggregates(aggregateType, '')) {
       const row = tables.reducerState(aggregateId);
@@ -190,11 +211,13 @@ export class ReducerCatchUps {
       try {
         if (tables.section.isFull && !(await tables.section.untilRoom(() => !isOver()))) break;
         // Faulted aggregates first: an alert on them is to end with what caused it.
-        const standing = looked ? [] : this.#standing(run.reducer);
-        for (let at = 0; at < standing.length && !isOver(); at += STANDING_AT_ONCE)
-          await Promise.all(
-            standing.slice(at, at + STANDING_AT_ONCE).map((aggregateId) => reducers.ensure(aggregateId)),
-          );
+        for (let after = looked ? undefined : ''; after !== undefined && !isOver();) {
+          const { ids, next } = this.#standing(run.reducer, after);
+          for (let at = 0; at < ids.length && !isOver(); at += STANDING_AT_ONCE)
+            await Promise.all(ids.slice(at, at + STANDING_AT_ONCE).map((aggregateId) => reducers.ensure(aggregateId)));
+          after = next;
+          if (next !== undefined) await background.turn();
+        }
         if (isOver()) break;
         if (code.isHalted(artefactId)) continue;
         looked = true;

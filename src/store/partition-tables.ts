@@ -375,9 +375,11 @@ export class PartitionTables {
   erasure(aggregateId: string): ErasureRow | undefined {
     return this.hasErasures ? (this.section.get(`D${aggregateId}`) as ErasureRow | undefined) : undefined;
   }
-  *erasures(): Generator<readonly [aggregateId: string, row: ErasureRow]> {
-    if (this.hasErasures)
-      for (const [key, row] of this.section.range('D', 'E')) yield [key.slice(1), row as ErasureRow];
+  /** The next ones behind the id, at most so many, ascending. */
+  erasures(after: string, limit: number): (readonly [aggregateId: string, row: ErasureRow])[] {
+    if (!this.hasErasures) return [];
+    const rows = this.section.range(after === '' ? 'D' : `D${after}${SEPARATOR}`, 'E', { limit });
+    return Array.from(rows, ([key, row]) => [key.slice(1), row as ErasureRow] as const);
   }
   /** The aggregate is gone: all that is kept of it, but for the index of its records, which are to be tombstoned. */
   erase(aggregateId: string, row: Omit<ErasureRow, 'status'>): void {
