@@ -1,5 +1,8 @@
 import type { State } from '../code-host/code-host.js';
 import type { Change } from '../core/change.js';
+import { nextTurn } from '../core/slices.js';
+import { SLICE } from '../jobs/sliced-job.js';
+import { lastRecorded } from './recorded-order.js';
 import type { Fault } from '../core/event.js';
 import { FOLD_READ_BYTES } from '../core/reads.js';
 import type { ChangeValue, ProjectionReleaseValue, ReleaseMode } from '../core/records.js';
@@ -89,7 +92,7 @@ export class KeyReleases {
     const { tables, changes, code, observer } = this.#options;
     const held = heldRow(tables, units, release);
     let outcome: ReleaseOutcome = { outcome: 'superseded' };
-    const begun = [...changes.recordedOf(offset)].some(({ projectionId }) => projectionId === release.projectionId);
+    const begun = hasOf(changes.recordedOf(offset), release.projectionId);
     if (held !== undefined && (begun || !code.isHalted(held.unit.id))) {
       await code.load(held.unit.artefactId);
       const run = new Run(this.#options, release, offset, held.unit, held.row);
@@ -158,8 +161,11 @@ class Run implements FoldedKeys<RevisionUnit> {
   async finish(): Promise<void> {
     const { changes, tables } = this.#options;
     const { projectionId, mode } = this.#release;
-    for (const change of changes.recordedOf(this.#offset))
-      if (change.projectionId === projectionId && change.sequence > (this.#last?.sequence ?? -1)) this.#last = change;
+    const isOurs = (change: Change): boolean => change.projectionId === projectionId;
+    this.#last = await lastRecorded(changes, this.#offset, isOurs, SLICE.rows, async () => {
+      await nextTurn();
+      return true;
+    });
     const lastInput = tables.lastInput(projectionId);
     if (this.#last !== undefined) {
       // Later inputs have theirs only when all of this one were there.
@@ -246,4 +252,10 @@ class Run implements FoldedKeys<RevisionUnit> {
         changes.write(values, (acked) => resolve(acked.reduce((a, b) => (a.sequence > b.sequence ? a : b)))),
       );
   }
+}
+
+/** As far as it takes to tell. */
+function hasOf(changes: Iterable<Change>, projectionId: string): boolean {
+  for (const change of changes) if (change.projectionId === projectionId) return true;
+  return false;
 }

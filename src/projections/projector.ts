@@ -37,6 +37,7 @@ import {
 import { eventsIn, takeEvents, type StoredCommit } from '../core/event.js';
 import { FOLD_READ_BYTES } from '../core/reads.js';
 import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
+import { inSequence } from './recorded-order.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { ProjectionReads } from './projection-reads.js';
 import { withRecorded } from './recorded-inputs.js';
@@ -593,7 +594,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
           await ToldOfSwap.of(projectionId, offset, changes, tables),
         );
     const changed = await made.run();
-    this.#storeTold(projectionId, offset);
+    await this.#storeTold(projectionId, offset);
+    this.#mustGoOn();
     const kept =
       before !== undefined && code.isHalted(revisionUnit(projectionId, before.revision))
         ? 0
@@ -614,11 +616,18 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   }
 
   /** Of a swap that was told before something was erased, other keys are told now than then: what was told holds, for each key. */
-  #storeTold(projectionId: string, offset: number): void {
+  async #storeTold(projectionId: string, offset: number): Promise<void> {
     const { tables, changes } = this.#options;
     if (!tables.hasErasures) return;
-    const told = [...changes.recordedOf(offset)].filter((change) => change.projectionId === projectionId);
-    for (const change of told.sort((a, b) => a.sequence - b.sequence)) storeNewer(tables, this.#units, change);
+    const { rows } = this.#options.slice ?? SLICE;
+    const turned = async (): Promise<boolean> => {
+      await nextTurn();
+      this.#mustGoOn();
+      await tables.section.room();
+      return true;
+    };
+    for await (const change of inSequence(changes, offset, rows, turned))
+      if (change.projectionId === projectionId) storeNewer(tables, this.#units, change);
   }
 
   async #writeSwap(values: readonly ChangeValue[]): Promise<void> {

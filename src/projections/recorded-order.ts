@@ -24,3 +24,20 @@ export async function* inSequence(
     if ((i + 1) % rows === 0 && !(await turned())) return;
   }
 }
+
+/** Of the accepted changes of an input that are wanted the one with the highest sequence; undefined: there is none, or it was ended. As `inSequence`. */
+export async function lastRecorded(
+  changes: Pick<ChangesWriter, 'recordedOf'>,
+  input: number,
+  wanted: (change: Change) => boolean,
+  rows: number,
+  turned: () => Promise<boolean>,
+): Promise<Change | undefined> {
+  let last: Change | undefined;
+  let seen = 0;
+  for (const change of changes.recordedOf(input)) {
+    if (wanted(change) && change.sequence > (last?.sequence ?? -1)) last = change;
+    if (++seen % rows === 0 && !(await turned())) return undefined;
+  }
+  return last;
+}

@@ -11,7 +11,7 @@ import { heldRow } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { FollowingSwap, goLive } from './projection-swap.js';
 import { withRecorded } from './recorded-inputs.js';
-import { inSequence } from './recorded-order.js';
+import { inSequence, lastRecorded } from './recorded-order.js';
 import { storeChange, storeNewer, unitsOf, type RevisionUnit } from './projection-unit.js';
 import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
 import { nextTurn } from '../core/slices.js';
@@ -97,7 +97,7 @@ export class StandbyProjections implements SteppedWork {
       } else if (input.kind === 'erased') builds.markErased();
       else if (input.kind === 'control') {
         if (input.control.kind === 'ProjectionDrop') this.#drop(input.control.value.projectionId);
-        else if (input.control.kind === 'ProjectionRelease') this.#release(input.control.value, offset);
+        else if (input.control.kind === 'ProjectionRelease') await this.#release(input.control.value, offset);
         else await this.#swap(input.control.value, offset);
       }
       changes.passed(offset);
@@ -116,15 +116,21 @@ export class StandbyProjections implements SteppedWork {
       for (const change of inOrder(changes.recordedOf(offset))) storeChange(tables, this.#units, change);
       return true;
     }
-    const { rows } = this.#options.slice ?? SLICE;
-    const turned = async (): Promise<boolean> => {
-      await nextTurn();
-      await tables.section.room();
-      return !this.#steps.closed;
-    };
-    for await (const change of inSequence(changes, offset, rows, turned)) storeNewer(tables, this.#units, change);
+    for await (const change of inSequence(changes, offset, this.#rows, this.#turned))
+      storeNewer(tables, this.#units, change);
     return !this.#steps.closed;
   }
+
+  get #rows(): number {
+    return (this.#options.slice ?? SLICE).rows;
+  }
+
+  /** Others have had their turn, and the disk has taken what was set; false: it is closed. */
+  readonly #turned = async (): Promise<boolean> => {
+    await nextTurn();
+    await this.#options.tables.section.room();
+    return !this.#steps.closed;
+  };
 
   /** Without a projection no input has a change. */
   #recordedTo(): number {
@@ -164,11 +170,14 @@ export class StandbyProjections implements SteppedWork {
     goLive(tables, swap, before, offset, changed, halted ? 0 : this.#options.keptRevisions);
   }
 
-  #release(release: ProjectionReleaseValue, offset: number): void {
+  /** They are all of one key: the last one holds. */
+  async #release(release: ProjectionReleaseValue, offset: number): Promise<void> {
     const { tables, changes } = this.#options;
     if (heldRow(tables, this.#units, release) === undefined) return;
+    const last = await lastRecorded(changes, offset, () => true, this.#rows, this.#turned);
+    if (this.#steps.closed) throw new Error('the tenant is followed no more');
     tables.faults.setDeparted(release.projectionId, release.revision);
-    for (const change of inOrder(changes.recordedOf(offset))) storeChange(tables, this.#units, change);
+    if (last !== undefined) storeChange(tables, this.#units, last);
   }
 
   #drop(projectionId: string): void {

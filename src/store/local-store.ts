@@ -10,6 +10,7 @@ import { nextTurn } from '../core/slices.js';
 import { tenantOfKey } from '../core/slots.js';
 import { within } from '../core/within.js';
 import { FlushMoments } from './flush-moments.js';
+import { OpenRanges } from './open-ranges.js';
 
 export interface LocalStoreOptions {
   readonly path: string;
@@ -209,6 +210,7 @@ export class StoreSection {
   #writtenBefore: Map<string, unknown> | undefined;
   #writtenBeforeBytes = 0;
   readonly #remembered: SharedCache;
+  readonly #ranges: OpenRanges;
   /** Who waits until something was written. */
   readonly #awaiting: (() => void)[] = [];
   #running: Promise<void> | undefined;
@@ -232,7 +234,9 @@ export class StoreSection {
     requireRoom: (bytes: number) => void = () => undefined,
     hold: Hold = UNBOUNDED.tenant('').hold('entries'),
     remembered = new SharedCache(Infinity),
+    ranges = new OpenRanges(),
   ) {
+    this.#ranges = ranges;
     this.#remembered = remembered;
     this.#hold = hold;
     this.#db = db;
@@ -407,17 +411,31 @@ export class StoreSection {
         }
       }
     } finally {
-      ahead.return(undefined); // else lmdb holds a reader for it, and has 126
+      ahead.return(undefined);
     }
   }
 
   *#stored(from: string, to: string, reverse: boolean): Generator<readonly [string, unknown], undefined> {
     const [low, high] = [this.#prefix + from, this.#prefix + to];
-    const bounds = reverse
-      ? { start: high, end: low, reverse: true, exclusiveStart: true, inclusiveEnd: true }
-      : { start: low, end: high };
-    for (const { key, value } of this.#db.getRange(bounds)) yield [key.slice(this.#prefix.length), value];
-    return undefined;
+    for (let last: string | undefined; ;) {
+      const range = this.#ranges.open(
+        this.#db.getRange(
+          reverse
+            ? { start: last ?? high, end: low, reverse: true, exclusiveStart: true, inclusiveEnd: true }
+            : { start: last ?? low, end: high, exclusiveStart: last !== undefined },
+        ),
+      );
+      try {
+        while (!range.isClosed) {
+          const { done, value: row } = range.rows.next();
+          if (done === true) return undefined;
+          last = row.key;
+          yield [row.key.slice(this.#prefix.length), row.value];
+        }
+      } finally {
+        range.close();
+      }
+    }
   }
 
   *#storedKeys(from: string, to: string): Generator<readonly [string, unknown], undefined> {

@@ -44,7 +44,7 @@ export interface Action {
   run(): void;
 }
 
-const realImmediate = setImmediate;
+export const realImmediate = setImmediate;
 /** What a look at the clock finds gone at times, milliseconds: past any slice. */
 const SLOW_MS = 50;
 

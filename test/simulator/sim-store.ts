@@ -2,12 +2,14 @@ import { deserialize, serialize } from 'node:v8';
 import { asBinary, type RootDatabase } from 'lmdb';
 import { silentLogger } from '../../src/core/logger.js';
 import { StoreSection } from '../../src/store/local-store.js';
-import type { Action, Scheduler, SimProcess } from './scheduler.js';
+import { OpenRanges } from '../../src/store/open-ranges.js';
+import { realImmediate, type Action, type Scheduler, type SimProcess } from './scheduler.js';
 
 interface Bounds {
   readonly start: string;
   readonly end: string;
   readonly reverse?: boolean;
+  readonly exclusiveStart?: boolean;
 }
 
 /** Under which a value says that it is encoded. */
@@ -64,6 +66,11 @@ export class SimDisk {
           silentLogger,
           flushEntries,
           () => 250,
+          undefined,
+          undefined,
+          undefined,
+          // Between two steps, and none of them: where ranges are closed is nobody's choice.
+          new OpenRanges((work) => void realImmediate(work)),
         ),
     };
   }
@@ -119,10 +126,11 @@ export class SimDisk {
     });
   }
 
-  #keys({ start, end, reverse }: Bounds): string[] {
+  #keys({ start, end, reverse, exclusiveStart }: Bounds): string[] {
     const sorted = (this.#sorted ??= [...this.#stored.keys()].sort());
     const [low, high] = reverse ? [end, start] : [start, end];
-    const keys = sorted.filter((key) => key >= low && key < high);
+    const isBehind = (key: string): boolean => (exclusiveStart === true && reverse !== true ? key > low : key >= low);
+    const keys = sorted.filter((key) => isBehind(key) && key < high);
     return reverse ? keys.reverse() : keys;
   }
 

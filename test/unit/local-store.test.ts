@@ -364,4 +364,34 @@ describe('a section of the local store', () => {
     await again.close();
     assert.equal(place.open({ format: 77 }).section('t1').get('a'), undefined);
   });
+
+  it('lets any number of readers wait between two rows, each of which goes on behind its last one', async (t) => {
+    const section = storeOf(t).open().section('t');
+    const keys = Array.from({ length: 20 }, (_, i) => `k${String(i).padStart(2, '0')}`);
+    for (const key of keys) section.set(key, key);
+    await section.flush();
+    const readers: {
+      readonly reverse: boolean;
+      readonly got: string[];
+      readonly rows: Iterator<readonly [string, unknown]>;
+    }[] = [];
+    // More than lmdb has: each of a turn, and a state, of its own.
+    for (let i = 0; i < 300; i++) {
+      const reverse = i % 2 === 1;
+      const rows = section.range('k', 'l', { reverse });
+      const got = Array.from({ length: i % 20 }, () => rows.next().value?.[0] ?? assert.fail('it has ended'));
+      readers.push({ reverse, got, rows });
+      section.set(`other-${i}`, i);
+      await section.flush();
+      await nextTurn();
+    }
+    for (const { reverse, got, rows } of readers) {
+      for (let next = rows.next(); next.done !== true; next = rows.next()) {
+        got.push(next.value[0]);
+        assert.equal(next.value[1], next.value[0]);
+      }
+      assert.deepEqual(got, reverse ? keys.toReversed() : keys);
+    }
+    assert.equal(section.get('k07'), 'k07');
+  });
 });
