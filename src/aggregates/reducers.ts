@@ -311,7 +311,11 @@ export class Reducers implements TurnFold {
 
   /** Who reads the aggregate waits for another turn, which goes on where this one ends. */
   #ensureAgain({ aggregateId, ensures }: Share): void {
-    for (const { resolve, reject } of ensures.splice(0)) this.#turns.ensure(aggregateId).then(resolve, reject);
+    for (const ensure of ensures.splice(0))
+      this.#turns.ensure(aggregateId).then(
+        () => ensure.resolve(),
+        (error: unknown) => ensure.reject(error as Error),
+      );
   }
 
   /** The reducer's artefact has too many strikes. */

@@ -427,10 +427,11 @@ export class StoreSection {
       );
       try {
         while (!range.isClosed) {
-          const { done, value: row } = range.rows.next();
-          if (done === true) return undefined;
-          last = row.key;
-          yield [row.key.slice(this.#prefix.length), row.value];
+          const row = range.rows.next();
+          if (row.done === true) return undefined;
+          const { key, value } = row.value;
+          last = key;
+          yield [key.slice(this.#prefix.length), value];
         }
       } finally {
         range.close();

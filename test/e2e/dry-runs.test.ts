@@ -246,18 +246,16 @@ test('a dry run of a reducer', async (t) => {
     assert.ok((failed.diagnostics ?? []).length > 0);
   });
 
-  await t.test('one at a time for a tenant', async () => {
+  await t.test('counts an event without an end as a fault; one at a time for a tenant', async () => {
+    // So long a run is still there when the other one is asked for.
+    await api.append('tally-5', 'Hang');
     const both = await Promise.all([1, 2].map(() => dryRun(api, 'reducers', sources)));
     const [ran] = both.filter(({ status }) => status === 200);
     const [refused] = both.filter(({ status }) => status === 429);
     assert.ok(ran !== undefined && refused !== undefined, both.map(({ status }) => status).join());
     problem(refused, 429, 'RATE_LIMITED');
     assert.ok(Number(refused.headers.get('retry-after')) >= 1);
-  });
-
-  await t.test('counts an event without an end as a fault', async () => {
-    await api.append('tally-5', 'Hang');
-    const hang = await report(dryRun(api, 'reducers', sources));
+    const hang = await report(Promise.resolve(ran));
     assert.deepEqual([hang.classes[0]?.faulted, hang.complete], [2, true]);
   });
 });

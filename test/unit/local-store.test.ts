@@ -379,7 +379,11 @@ describe('a section of the local store', () => {
     for (let i = 0; i < 300; i++) {
       const reverse = i % 2 === 1;
       const rows = section.range('k', 'l', { reverse });
-      const got = Array.from({ length: i % 20 }, () => rows.next().value?.[0] ?? assert.fail('it has ended'));
+      const got: string[] = [];
+      while (got.length < i % 20) {
+        const row = rows.next();
+        got.push(row.done === true ? assert.fail('it has ended') : row.value[0]);
+      }
       readers.push({ reverse, got, rows });
       section.set(`other-${i}`, i);
       await section.flush();
