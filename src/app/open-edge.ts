@@ -53,7 +53,14 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { check: checkReadStore, sink, access, tenantSql } = parts.copy;
   const { tenants, notified } = parts.tenancy;
   const memory = { budget, waitMs: settings.answerDeadlineMs, stallMs: settings.answerStallMs };
-  const admission = new Admission(catalog, quotaOf, settings, memory, new Tickets(masterKey));
+  const admission = new Admission(
+    catalog,
+    quotaOf,
+    settings,
+    memory,
+    new Tickets(masterKey),
+    parts.notifications.turns,
+  );
   const channels = new Channels({
     hub: parts.notifications.hub,
     notified,

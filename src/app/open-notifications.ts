@@ -1,5 +1,7 @@
 import { DAY_MS } from '../core/clock.js';
+import { Turns } from '../core/turns.js';
 import { FeedHub } from '../feed/hub.js';
+import { Replays } from '../feed/replays.js';
 import { EndpointOperations } from '../webhooks/endpoint-operations.js';
 import { LogAttemptStore } from '../webhooks/log-attempt-store.js';
 import { LogCursorStore } from '../webhooks/log-cursor-store.js';
@@ -14,6 +16,8 @@ import type { OpenedTenancy } from './open-tenancy.js';
 /** Who brings changes to those who follow them, here and at webhook endpoints. */
 export interface OpenedNotifications {
   readonly hub: FeedHub;
+  /** Which whoever follows history takes, and requests do. */
+  readonly turns: Turns;
   readonly webhooks: WebhookDeliverer;
   readonly endpointOperations: EndpointOperations;
 }
@@ -25,7 +29,8 @@ export async function openNotifications(
   { notified }: OpenedTenancy,
   { endpoints }: OpenedEndpoints,
 ): Promise<OpenedNotifications> {
-  const hub = new FeedHub({ notified });
+  const turns = new Turns();
+  const hub = new FeedHub({ notified, replays: new Replays(turns) });
   followDeletions(catalog, hub);
   const cursors = await LogCursorStore.open(log, logger);
   const attempts = await LogAttemptStore.open(log, logger, clock);
@@ -56,5 +61,5 @@ export async function openNotifications(
     hub.close();
   });
   const endpointOperations = new EndpointOperations({ deliverer: webhooks, notified, store: cursors, attempts, clock });
-  return { hub, webhooks, endpointOperations };
+  return { hub, turns, webhooks, endpointOperations };
 }

@@ -7,11 +7,14 @@ import {
   type SubscriptionOptions,
 } from './subscription.js';
 import type { TenantFeed, TenantFeeds } from './tenant-feeds.js';
+import { Replays } from './replays.js';
 import { systemTimers, type Timers } from './timers.js';
 
 export interface FeedHubOptions {
   readonly notified: TenantFeeds;
   readonly timers?: Timers;
+  /** How those that read history share it with others. */
+  readonly replays?: Replays;
 }
 
 /** A subscription of whatever items, as the hub ends and renews it. */
@@ -31,12 +34,14 @@ interface FollowedTenant {
 export class FeedHub {
   readonly #notified: TenantFeeds;
   readonly #timers: Timers;
+  readonly #replays: Replays;
   readonly #followed = new Map<string, FollowedTenant>();
   #closed = false;
 
-  constructor({ notified, timers = systemTimers }: FeedHubOptions) {
+  constructor({ notified, timers = systemTimers, replays = new Replays() }: FeedHubOptions) {
     this.#notified = notified;
     this.#timers = timers;
+    this.#replays = replays;
     // When what the former feeds had to tell on this turn is told.
     notified.onActivated((tenant) => queueMicrotask(() => this.#renewed(tenant)));
   }
@@ -48,6 +53,7 @@ export class FeedHub {
     const notified = this.#notified;
     const home: SubscriptionHome = {
       timers: this.#timers,
+      replays: this.#replays,
       active: () => notified.active(tenantId),
       open: () => notified.open(tenantId),
       forget: () => this.#forget(tenantId, subscription),

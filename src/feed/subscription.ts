@@ -1,7 +1,7 @@
 import { StatefoldError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
-import { nextTurn } from '../core/slices.js';
-import type { FollowedFeed } from './feed.js';
+import type { Budget, FollowedFeed, Page } from './feed.js';
+import type { Replays } from './replays.js';
 import type { Source, TenantFeed } from './tenant-feeds.js';
 import type { Timers } from './timers.js';
 
@@ -26,7 +26,7 @@ export interface SubscriptionOptions<T> {
   readonly wanted?: ((item: T) => boolean) | undefined;
   /** While the feed can't be read it waits for it, unless this says that it ends instead. */
   readonly whenAway?: 'wait' | 'end';
-  /** Resolves when it may go on behind a full page; on the next turn of the event loop unless given. */
+  /** Resolves when it may go on behind a page that has more behind it. Without it, it shares the way through history with others: `Replays`. */
   readonly nextPage?: (() => Promise<void>) | undefined;
 }
 
@@ -57,6 +57,7 @@ type State = 'OPENING' | 'REPLAYING' | 'LIVE' | 'BLOCKED' | 'WAITING' | 'CLOSED'
 /** What a subscription needs of the hub. */
 export interface SubscriptionHome {
   readonly timers: Timers;
+  readonly replays: Replays;
   active(): TenantFeed | undefined;
   open(): Promise<TenantFeed>;
   forget(): void;
@@ -186,17 +187,16 @@ export class FeedSubscription<T> implements Subscription {
     if (this.#overtaken(pump)) return;
     const feed = this.#attach(tenant);
     if (this.end < 0) this.end = feed.head;
-    for (;;) {
+    for (let isFirst = true; ; isFirst = false) {
       const { end } = this;
       this.#advancedMeanwhile = false;
       if (end < feed.head) {
         const budget = this.#budget();
-        const page = feed.recent(end, budget) ?? (await feed.read(end, budget));
-        if (this.#overtaken(pump) || !this.#take(feed, page.items, page.end)) return;
-        // A stream is full before many pages that their bytes end; a poll takes them all.
-        if (page.items.length >= budget.items) await (this.options.nextPage ?? nextTurn)();
-        else if (page.end > end && page.end < feed.head) await this.options.nextPage?.();
+        if (!isFirst) await this.options.nextPage?.();
         if (this.#overtaken(pump)) return;
+        const mayBeNow = isFirst || this.options.nextPage !== undefined;
+        const page = (mayBeNow ? feed.recent(end, budget) : undefined) ?? (await this.#read(pump, feed, end, budget));
+        if (page === undefined || this.#overtaken(pump) || !this.#take(feed, page.items, page.end)) return;
         // What is there and can't be read yet is told of when it can.
         if (page.end > end || this.#advancedMeanwhile) continue;
       }
@@ -206,6 +206,15 @@ export class FeedSubscription<T> implements Subscription {
       this.#caughtUp();
       return;
     }
+  }
+
+  /** Undefined: it was overtaken before its turn came. */
+  async #read(pump: number, feed: FollowedFeed<T>, from: number, budget: Budget): Promise<Page<T> | undefined> {
+    const { tenantId, nextPage } = this.options;
+    if (nextPage !== undefined) return feed.read(from, budget);
+    return this.home.replays.page(tenantId, async () =>
+      this.#overtaken(pump) ? undefined : (feed.recent(from, budget) ?? feed.read(from, budget)),
+    );
   }
 
   #attach(tenant: TenantFeed): FollowedFeed<T> {

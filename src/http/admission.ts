@@ -29,7 +29,7 @@ export class Admission {
   /** Of events that are appended. */
   readonly events: Pace;
   /** Whose request begins when. */
-  readonly turns = new Turns();
+  readonly turns: Turns;
   /** Connections that wait for something. */
   readonly connections: ConcurrencyQuota;
   /** What requests may hold in memory; without it nothing is bounded. */
@@ -37,15 +37,17 @@ export class Admission {
   /** What was paid: a route that is gone through again takes nothing off the rate a second time, and a refusal pays what is lacking. */
   readonly dues: Dues;
 
-  /** Without `tickets` those that are made here hold in this process alone. */
+  /** Without `tickets` those that are made here hold in this process alone. `turns`: shared with who reads history for them. */
   constructor(
     catalog: KeyCatalog,
     quotaOf: QuotaOf,
     limits: AdmissionLimits,
     memory = UNBOUNDED_REQUESTS,
     tickets = new Tickets(randomUUID()),
+    turns = new Turns(),
   ) {
     this.tickets = tickets;
+    this.turns = turns;
     this.authenticator = new Authenticator(catalog, undefined, tickets);
     this.quotaOf = quotaOf;
     this.connections = new ConcurrencyQuota((tenantId) => quotaOf(tenantId, 'connections'), undefined, 'connections');

@@ -51,7 +51,8 @@ async function firstOf<T>(feed: FollowedFeed<T>, after: number | undefined): Pro
     await feed.caughtUp();
     return (await feed.latest()) + 1;
   }
-  await feed.read(after + 1, { items: 1 });
+  // One item shows it: the rest is read in turns, by the subscription.
+  await feed.read(after + 1, { items: 1, bytes: 1 });
   return after + 1;
 }
 
