@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { AuditLog } from '../audit/audit-log.js';
+import { CatalogRoom } from '../catalog/catalog-room.js';
 import { LogArtefactStore } from '../catalog/artefacts.js';
 import { agreeOnCluster } from '../catalog/cluster.js';
 import { FencedCatalog } from '../catalog/fenced-catalog.js';
@@ -16,6 +17,8 @@ import type { Storage } from './open-storage.js';
 /** What the service knows of tenants, keys and code, and the secrets that it is sealed and administered with. */
 export interface OpenedCatalog {
   readonly catalog: FencedCatalog;
+  /** What tenants may have in it. */
+  readonly room: CatalogRoom;
   /** What tenants may have. */
   readonly quotaOf: QuotaOf;
   readonly sealer: Sealer;
@@ -43,7 +46,8 @@ export async function openCatalog(ground: Ground, storage: Storage): Promise<Ope
   const adminKey =
     settings.adminKey ?? readOrMakeSecret(join(settings.dataDirectory, DATA_FILES.adminKey), () => randomUUID());
   const audit = await AuditLog.open({ log, logger, retentionMs: settings.auditRetentionMs });
-  return { catalog, quotaOf: quotasOf(catalog, settings), sealer, masterKey: key, adminKey, audit };
+  const room = new CatalogRoom(catalog, settings.tenantCatalogBytes);
+  return { catalog, room, quotaOf: quotasOf(catalog, settings), sealer, masterKey: key, adminKey, audit };
 }
 
 /** A broken log: what the process believes may be wrong, so it ends, and the next start folds it again. */

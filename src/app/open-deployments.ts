@@ -26,7 +26,7 @@ export interface OpenedDeployments {
 export function openDeployments(
   { settings, logger, metrics, shutdown, clock }: Ground,
   { ownership }: Storage,
-  { catalog, quotaOf }: OpenedCatalog,
+  { catalog, room, quotaOf }: OpenedCatalog,
   { codeHost }: OpenedCodeHost,
   { readStore }: OpenedReadStore,
   { tenants, partitionsOf, largeChecks }: OpenedTenancy,
@@ -50,7 +50,7 @@ export function openDeployments(
         );
       return tenant.storageRefusal;
     },
-    maxCatalogBytes: settings.tenantCatalogBytes,
+    room,
     checkWaitMs: settings.inspectionDeadlineMs,
     clock,
     logger,

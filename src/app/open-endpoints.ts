@@ -11,11 +11,12 @@ export interface OpenedEndpoints {
 
 export function openEndpoints(
   { settings, clock }: Ground,
-  { catalog, sealer }: OpenedCatalog,
+  { catalog, room, sealer }: OpenedCatalog,
   { tenants, notified }: OpenedTenancy,
 ): OpenedEndpoints {
   const endpoints = new Endpoints({
     catalog,
+    room,
     sealer,
     checkUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
     lastSequence: async (tenantId) => (await tenants.open(tenantId)).changes.lastSequence(),

@@ -418,7 +418,7 @@ const TABLE = {
     'TENANT_CATALOG_BYTES',
     String(32 * MIB),
     'bytes',
-    'What one tenant may have in the catalog, which each process holds in memory: its reducers and projections with their revisions, bindings, schemas and webhook endpoints. Past it uploads, bindings, rollbacks and rebuilds are answered 507.',
+    'What one tenant may have in the catalog, which each process holds in memory: its reducers and projections with their revisions, bindings, schemas and webhook endpoints. Past it uploads, bindings, rollbacks, rebuilds, further webhook endpoints and changes that make one larger are answered 507.',
     count(0),
   ),
   maxProjections: row(

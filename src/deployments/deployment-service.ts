@@ -25,7 +25,7 @@ import { Tally } from '../core/tally.js';
 import type { ProjectionLife } from '../projections/projections.js';
 import type { Endpoints } from '../webhooks/endpoints.js';
 import { revive } from './artefact-health.js';
-import { CatalogRoom } from './catalog-room.js';
+import { CatalogRoom } from '../catalog/catalog-room.js';
 import type { Deployments, NotificationConfig, Notified, RevisionAnswer } from './deployments.js';
 import { describeStates, knownStates, type DescribedStates, type KnownState } from './described-states.js';
 import type { SourceFile } from './source-file.js';
@@ -48,8 +48,8 @@ export interface DeploymentServiceOptions {
   readonly serves: (tenantId: string) => boolean;
   /** Why nothing more of the tenant may be stored. */
   readonly storageRefusal?: (tenantId: string) => Promise<StatefoldError | undefined>;
-  /** Bytes of one tenant's entities in the catalog; nothing is bounded without it. */
-  readonly maxCatalogBytes?: number;
+  /** For one tenant's entities in the catalog; nothing is bounded without it. */
+  readonly room?: CatalogRoom;
   /** Milliseconds that somebody who waits for a compilation waits for its turn. */
   readonly checkWaitMs: number;
   readonly clock: Clock;
@@ -84,8 +84,8 @@ export class DeploymentService implements Deployments {
 
   constructor(options: DeploymentServiceOptions) {
     this.#options = options;
-    const { catalog, projectionsOf, maxCatalogBytes = Infinity } = options;
-    this.#room = new CatalogRoom(catalog, maxCatalogBytes);
+    const { catalog, projectionsOf, room = new CatalogRoom(catalog, Infinity) } = options;
+    this.#room = room;
     const projectionLife = async (tenantId: string, projectionId: string): Promise<ProjectionLife> =>
       (await projectionsOf(tenantId)).life(projectionId);
     this.#revisions = new ProjectionRevisions({ catalog, room: this.#room, projectionLife, now: () => this.#now() });

@@ -3,7 +3,7 @@ import { StatefoldError } from '../core/errors.js';
 import { revisionUnit } from '../core/ids.js';
 import type { ProjectionLife } from '../projections/projections.js';
 import { isHalted, revive } from './artefact-health.js';
-import type { CatalogRoom } from './catalog-room.js';
+import type { CatalogRoom } from '../catalog/catalog-room.js';
 import type { RevisionAnswer } from './deployments.js';
 import { previousOf, revised, revisionsOf, withRevisions } from './revisions.js';
 

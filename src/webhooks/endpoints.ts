@@ -1,5 +1,6 @@
 import { requireProjection } from '../catalog/require.js';
 import type { Catalog, EndpointEntity, EndpointSource, ProjectionEntity } from '../catalog/catalog.js';
+import type { CatalogRoom } from '../catalog/catalog-room.js';
 import type { Sealer } from '../catalog/sealing.js';
 import { rotateSecrets, signingSecrets } from '../catalog/webhook-secrets.js';
 import type { Clock } from '../core/clock.js';
@@ -23,6 +24,7 @@ import { sourceOf } from './webhook-message.js';
 
 export interface EndpointsOptions {
   readonly catalog: Catalog;
+  readonly room: Pick<CatalogRoom, 'require' | 'reserve'>;
   readonly sealer: Sealer;
   /** @throws StatefoldError WEBHOOK_URL_REFUSED */
   readonly checkUrl: (url: string) => Promise<void>;
@@ -209,6 +211,7 @@ export class Endpoints {
     const projectionId = projectionOf(asked.source);
     if (projectionId !== undefined) requireProjection(this.#options.catalog, tenantId, projectionId);
     this.#requireRoom(tenantId);
+    this.#options.room.require(tenantId);
     return this.#beingMade.during(tenantId, () => this.#create(tenantId, projectionId, asked));
   }
 
@@ -241,7 +244,9 @@ export class Endpoints {
       createdAt: this.#now(),
       ...defined({ since, description, keys, ratePerSecond, headers: this.#sealedHeaders(headers) }),
     };
-    await catalog.put('endpoint', endpointId, 0, endpoint);
+    // Others may have been made while this one's URL was looked at.
+    const written = this.#options.room.reserve(tenantId, bytesOf(endpoint));
+    await catalog.put('endpoint', endpointId, 0, endpoint).finally(written);
     // Their deletion may not have seen the endpoint.
     const gone =
       catalog.get('tenant', tenantId) === undefined ||
@@ -251,7 +256,7 @@ export class Endpoints {
     throw new StatefoldError('NOT_FOUND', `projection ${projectionId ?? ''} was deleted meanwhile`);
   }
 
-  /** @throws StatefoldError NOT_FOUND, INVALID_REQUEST (another source), WEBHOOK_URL_REFUSED */
+  /** @throws StatefoldError NOT_FOUND, INVALID_REQUEST (another source), WEBHOOK_URL_REFUSED, QUOTA_EXCEEDED where it would be larger */
   async change(tenantId: string, endpointId: string, asked: EndpointChange): Promise<EndpointWithUrl> {
     this.require(tenantId, endpointId);
     if (asked.url !== undefined) await this.#options.checkUrl(asked.url);
@@ -262,7 +267,7 @@ export class Endpoints {
       const pick = <T>(given: T | null | undefined, own: T | undefined): T | undefined =>
         given === undefined ? own : (given ?? undefined);
       const { keys: _keys, description: _description, ratePerSecond: _rate, headers: _headers, ...rest } = kept;
-      return {
+      const changed = {
         ...rest,
         isolated,
         secrets: !isolated ? [] : secrets.length > 0 ? secrets : this.#rotated([]).secrets,
@@ -275,6 +280,8 @@ export class Endpoints {
           headers: asked.headers === undefined ? had.headers : this.#mergedHeaders(had, asked.headers),
         }),
       };
+      if (bytesOf(changed) > bytesOf(had)) this.#options.room.require(tenantId);
+      return changed;
     });
   }
 
@@ -286,16 +293,17 @@ export class Endpoints {
 
   /** Nothing is sent until it is resumed; what comes meanwhile waits. @throws StatefoldError NOT_FOUND */
   async pause(tenantId: string, endpointId: string): Promise<EndpointWithUrl> {
-    return this.#changing(tenantId, endpointId, (had) => ({ ...had, pausedAt: had.pausedAt ?? this.#now() }));
+    return this.#changing(tenantId, endpointId, (had) =>
+      had.pausedAt === undefined ? { ...had, pausedAt: this.#now() } : had,
+    );
   }
 
   /** One that was disabled is enabled again, too. @throws StatefoldError NOT_FOUND */
   async resume(tenantId: string, endpointId: string): Promise<EndpointWithUrl> {
-    return this.#changing(
-      tenantId,
-      endpointId,
-      ({ pausedAt: _paused, disabledAt: _disabled, disabledFor: _why, ...had }) => had,
-    );
+    return this.#changing(tenantId, endpointId, (had) => {
+      const { pausedAt, disabledAt, disabledFor: _why, ...resumed } = had;
+      return pausedAt === undefined && disabledAt === undefined ? had : resumed;
+    });
   }
 
   /** New secret in clear. @throws StatefoldError NOT_FOUND, WEBHOOK_SECRET_SHARED */
@@ -394,6 +402,8 @@ export class Endpoints {
     for (;;) {
       const entry = catalog.get('endpoint', endpointId);
       const value = change(endpointOf(catalog, endpointId));
+      // It may be a megabyte, and asked for again and again.
+      if (value !== undefined && value === entry?.value) return value;
       // What an older release stored in the projection goes: first where the endpoint goes too, or it would be back for a moment.
       if (value === undefined) await this.#forgetLegacy(projectionId);
       try {
@@ -453,6 +463,9 @@ export const ownHeadersOf = (
   headers: { readonly sealed: string } | undefined,
 ): Readonly<Record<string, string>> =>
   headers === undefined ? {} : (JSON.parse(sealer.unseal(headers.sealed)) as Record<string, string>);
+
+/** About what it takes in the catalog. */
+const bytesOf = (endpoint: EndpointEntity): number => Buffer.byteLength(JSON.stringify(endpoint));
 
 /** Without the members that are undefined. */
 const defined = <T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>

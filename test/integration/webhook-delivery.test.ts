@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { Webhook } from 'standardwebhooks';
+import { CatalogRoom } from '../../src/catalog/catalog-room.js';
 import type { AuditBegun, AuditEnded, AuditRecording, AuditTrail } from '../../src/audit/audit-entry.js';
 import type { ProjectionEntity } from '../../src/catalog/catalog.js';
 import { mintWebhookSecret, Sealer } from '../../src/catalog/sealing.js';
@@ -112,6 +113,7 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
   followDeletions(catalog, hub);
   const endpoints = new Endpoints({
     catalog,
+    room: new CatalogRoom(catalog, Infinity),
     sealer,
     checkUrl: () => Promise.resolve(),
     lastSequence: () => Promise.resolve(feed.lastSequence()),

@@ -229,7 +229,7 @@ const changeEndpoint = route({
   summary: 'Change a webhook endpoint, from the next attempt on',
   body: json(Change, { url: 'https://shop.example/hooks/2', keys: null, headers: { 'x-team': 'orders' } }),
   answers: { 200: z.strictObject({ ...endpointMembers, secret: secret.optional() }) },
-  errors: ['NOT_FOUND', 'WEBHOOK_URL_REFUSED'],
+  errors: ['NOT_FOUND', 'QUOTA_EXCEEDED', 'WEBHOOK_URL_REFUSED'],
   serve: async (dependencies, call) => {
     const { endpoints } = dependencies;
     const asked = await call.body();

@@ -1,6 +1,6 @@
-import type { Catalog } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
 import { Tally } from '../core/tally.js';
+import type { Catalog } from './catalog.js';
 
 /** About the most that one upload adds: 64 KiB of names twice, in bindings too, and 64 KiB of findings. */
 const OUTCOME_BYTES = 256 * 1024;
@@ -9,7 +9,7 @@ const OUTCOME_BYTES = 256 * 1024;
 export class CatalogRoom {
   readonly #catalog: Pick<Catalog, 'bytesOf'>;
   readonly #most: number;
-  /** By tenant, of compilations whose outcome is not in the catalog yet. */
+  /** By tenant, of what is being written: outcomes of compilations, and endpoints. */
   readonly #reserved = new Tally();
 
   /** `most`: bytes of the entities of one tenant. */
@@ -24,7 +24,7 @@ export class CatalogRoom {
     if (usage < this.#most) return undefined;
     return new StatefoldError(
       'QUOTA_EXCEEDED',
-      `What the tenant has defined takes ${usage} bytes of the catalog, and may take ${this.#most} (TENANT_CATALOG_BYTES): delete reducers and projections that are not needed, or ask the owner of the service for more.`,
+      `What the tenant has defined takes ${usage} bytes of the catalog, and may take ${this.#most} (TENANT_CATALOG_BYTES): delete reducers, projections and webhook endpoints that are not needed, or ask the owner of the service for more.`,
       { details: { quota: 'catalogBytes', usage, limit: this.#most } },
     );
   }
@@ -35,10 +35,10 @@ export class CatalogRoom {
     if (refusal !== undefined) throw refusal;
   }
 
-  /** Keeps room for the outcome of a compilation, until what this gives is called. @throws StatefoldError QUOTA_EXCEEDED */
-  reserve(tenantId: string): () => void {
+  /** Keeps room for what is being written, the outcome of a compilation unless given, until what this gives is called. @throws StatefoldError QUOTA_EXCEEDED */
+  reserve(tenantId: string, bytes = OUTCOME_BYTES): () => void {
     this.require(tenantId);
-    this.#reserved.add(tenantId, OUTCOME_BYTES);
-    return () => this.#reserved.add(tenantId, -OUTCOME_BYTES);
+    this.#reserved.add(tenantId, bytes);
+    return () => this.#reserved.add(tenantId, -bytes);
   }
 }

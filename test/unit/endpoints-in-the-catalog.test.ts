@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { CatalogRoom } from '../../src/catalog/catalog-room.js';
+import { Sealer } from '../../src/catalog/sealing.js';
+import { systemClock } from '../../src/core/clock.js';
+import { StatefoldError } from '../../src/core/errors.js';
+import { Endpoints, type NewEndpoint } from '../../src/webhooks/endpoints.js';
+import { ListFeed, ListTenants, MapCatalog } from '../support/notifier-world.js';
+
+const MOST = 200_000;
+const ENDPOINT = 10_000;
+
+function world() {
+  const catalog = new MapCatalog();
+  catalog.addTenant('t1');
+  const tenants = new ListTenants();
+  tenants.activate('t1', new ListFeed());
+  const endpoints = new Endpoints({
+    catalog,
+    room: new CatalogRoom(catalog, MOST),
+    sealer: new Sealer(randomBytes(32).toString('base64')),
+    checkUrl: () => Promise.resolve(),
+    lastSequence: () => Promise.resolve(0),
+    notified: tenants,
+    most: 100,
+    clock: systemClock,
+  });
+  return { catalog, endpoints };
+}
+
+const asked = (bytes: number): NewEndpoint => ({
+  url: 'https://receiver.example/',
+  source: { feed: {} },
+  keys: ['k'.repeat(bytes)],
+  from: 'start',
+});
+
+const isFull = (error: unknown): boolean =>
+  error instanceof StatefoldError && error.code === 'QUOTA_EXCEEDED' && error.details?.['quota'] === 'catalogBytes';
+
+test('endpoints that are made at once take no more of the catalog than a tenant may have', async () => {
+  const { catalog, endpoints } = world();
+  const made = await Promise.allSettled(Array.from({ length: 50 }, () => endpoints.create('t1', asked(ENDPOINT))));
+  const refused = made.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+  assert.ok(refused.length > 0 && refused.every(isFull), String(refused[0]));
+  assert.ok(catalog.bytesOf('t1') < MOST + 1.1 * ENDPOINT, `${catalog.bytesOf('t1')} bytes`);
+});
+
+test('in a full catalog an endpoint is not made larger; it is made smaller, paused, resumed and deleted', async () => {
+  const { endpoints } = world();
+  const { endpointId } = await endpoints.create('t1', asked(MOST));
+  await assert.rejects(endpoints.create('t1', asked(1)), isFull);
+  await assert.rejects(endpoints.change('t1', endpointId, { description: 'longer' }), isFull);
+  assert.notEqual((await endpoints.pause('t1', endpointId)).pausedAt, undefined);
+  assert.equal((await endpoints.resume('t1', endpointId)).pausedAt, undefined);
+  assert.deepEqual((await endpoints.change('t1', endpointId, { keys: ['k'] })).keys, ['k']);
+  assert.equal((await endpoints.change('t1', endpointId, { description: 'longer' })).description, 'longer');
+  await endpoints.remove('t1', endpointId);
+});
+
+test('an endpoint that is paused already, or is not, is not written again', async () => {
+  const { catalog, endpoints } = world();
+  const { endpointId } = await endpoints.create('t1', asked(ENDPOINT));
+  const version = (): number | undefined => catalog.get('endpoint', endpointId)?.version;
+  const made = version();
+  await endpoints.resume('t1', endpointId);
+  assert.equal(version(), made);
+  const { pausedAt } = await endpoints.pause('t1', endpointId);
+  const paused = version();
+  assert.notEqual(paused, made);
+  assert.equal((await endpoints.pause('t1', endpointId)).pausedAt, pausedAt);
+  assert.equal(version(), paused);
+});
