@@ -66,6 +66,11 @@ export class FeedHub {
     return subscription;
   }
 
+  /** Gives what `read` does with history of the tenant, which is called as a subscription's read of a page is. */
+  inTurn<T>(tenantId: string, read: () => Promise<T>): Promise<T> {
+    return this.#replays.page(tenantId, read);
+  }
+
   /** How many subscriptions there are, of all tenants. */
   get subscriptions(): number {
     let count = 0;

@@ -64,7 +64,11 @@ export class Lane<T> implements Subscriber<T> {
     const left = only && new Set(only);
     const lane = new Lane(new DeliveryWindow<Message>(end, home.capacity), to, home, left);
     const trimmed: number[] = [];
-    for (const one of pending) if (!(await lane.#restore(tenant, one, waitOf))) trimmed.push(one[0]);
+    const restore = async (): Promise<void> => {
+      for (const one of pending) if (!(await lane.#restore(tenant, one, waitOf))) trimmed.push(one[0]);
+    };
+    // As a whole: what is pending lies close together, and lanes by turns would read the same pages again for each message.
+    if (pending.length > 0) await home.hub.inTurn(home.tenantId, restore);
     if (trimmed.length > 0)
       home.logger.warn(
         { endpoint: home.id, messages: trimmed.length, first: Math.min(...trimmed), last: Math.max(...trimmed) },

@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { silentLogger } from '../../src/core/logger.js';
 import { Turns } from '../../src/core/turns.js';
 import { FeedHub } from '../../src/feed/hub.js';
 import { Replays } from '../../src/feed/replays.js';
 import { changesOf } from '../../src/feed/sources.js';
+import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
+import { systemTimers } from '../../src/feed/timers.js';
+import type { PendingMessage } from '../../src/webhooks/delivery-window.js';
+import { Lane, type LaneHome } from '../../src/webhooks/lane.js';
+import { changeMessages, type MessageFeed } from '../../src/webhooks/webhook-message.js';
 import type { FollowedFeed } from '../../src/feed/feed.js';
 import type { Change } from '../../src/core/change.js';
 import { change, ListFeed, ListTenants, until } from '../support/notifier-world.js';
@@ -62,7 +68,14 @@ function replaying(tailSize: number) {
       },
     ),
   );
-  return { feed, turns, subscriptions, isDone: () => caughtUp === STREAMS };
+  return {
+    feed,
+    hub,
+    tenant: tenants.active('t1') as TenantFeed,
+    turns,
+    subscriptions,
+    isDone: () => caughtUp === STREAMS,
+  };
 }
 
 test('of a thousand streams of a tenant that read the log few do so at once, and a neighbour has its turn meanwhile', async () => {
@@ -97,6 +110,24 @@ test('streams that end while they wait for their page read nothing, and leave th
   for (const one of subscriptions.slice(0, -1)) one.close();
   await until(() => subscriptions.at(-1)?.end === PAGES * PAGE + 1, 'all are caught up');
   assert.equal(feed.pages, PAGES);
+});
+
+test('a thousand lanes of webhooks that begin where they were read what is pending as few at once as streams read', async () => {
+  const { feed, hub, tenant } = replaying(1);
+  const messages: MessageFeed<Change> = changeMessages('p1');
+  const home: LaneHome<Change> = {
+    ...{ id: 'e1', tenantId: 't1', messages, hub, logger: silentLogger, timers: systemTimers },
+    capacity: { count: 10, bytes: 1_000_000 },
+    wanted: () => true,
+    took: () => true,
+    advanced: () => undefined,
+  };
+  const pending = [1, 2, 3].map((position): PendingMessage => [position, 0]);
+  const restored = await Promise.all(
+    Array.from({ length: STREAMS }, () => Lane.restored(tenant, { end: 4, pending }, Infinity, home, () => 0)),
+  );
+  assert.equal(feed.most, 4);
+  assert.ok(restored.every(({ window }) => window.size === pending.length));
 });
 
 test('reads that fail leave their place to the next', async () => {
