@@ -7,10 +7,11 @@ import type { Logger } from '../core/logger.js';
 import { slotKeyOfSection, slotOf } from '../core/slots.js';
 import { StartupError } from '../core/startup-error.js';
 import { CODE, KafkaCodeError, UnsentError } from '../kafka/kafka-error.js';
+import { Throttling } from '../kafka/throttling.js';
 import { KafkaLog, type KafkaLogOptions } from '../log/kafka/kafka-log.js';
 import { TooFewPartitionsError } from '../log/kafka/topics.js';
 import { SlotGroup } from '../placement/kafka/slot-group.js';
-import type { LogSetup } from './log-setup.js';
+import type { LogObserver, LogSetup } from './log-setup.js';
 
 const SLOTS_TOPIC = 'statefold.slots';
 const CONNECT_MS = 3000;
@@ -22,10 +23,12 @@ export function openKafkaLog(
   settings: Settings,
   brokers: readonly string[],
   logger: Logger,
+  observer?: LogObserver,
 ): Pick<LogSetup, 'log' | 'openOwnership' | 'replication'> {
   const { slots } = settings;
-  const connection = connectionOf(settings, brokers);
-  const log = kafkaLog(settings, brokers, logger);
+  const throttling = new Throttling(logger, observer);
+  const connection = { ...connectionOf(settings, brokers), throttling };
+  const log = kafkaLog(settings, brokers, logger, throttling);
   return {
     log,
     replication: log.replication,
@@ -66,7 +69,12 @@ export function openKafkaLog(
 }
 
 /** A log on Kafka of its own, as the settings say. The caller closes it. */
-export function kafkaLog(settings: Settings, brokers: readonly string[], logger: Logger): KafkaLog {
+export function kafkaLog(
+  settings: Settings,
+  brokers: readonly string[],
+  logger: Logger,
+  throttling?: Throttling,
+): KafkaLog {
   const { kafkaMinInsyncReplicas: insync } = settings;
   return new KafkaLog({
     ...connectionOf(settings, brokers),
@@ -74,6 +82,7 @@ export function kafkaLog(settings: Settings, brokers: readonly string[], logger:
     ...(insync === 'auto' ? {} : { minInsyncReplicas: insync }),
     requestTimeoutMs: settings.kafkaRequestTimeoutMs,
     logger,
+    ...(throttling !== undefined && { throttling }),
   });
 }
 

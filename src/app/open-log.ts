@@ -8,7 +8,7 @@ import { LmdbLog } from '../log/embedded/lmdb-log.js';
 import { markForRewrite, rewriteIfDue, type Environment } from '../log/embedded/rewrite-environment.js';
 import { isErasable } from '../log/topics.js';
 import { SoleOwner } from '../placement/sole-owner.js';
-import type { LogSetup } from './log-setup.js';
+import type { LogObserver, LogSetup } from './log-setup.js';
 
 /** What the data directory has in lmdb. */
 export const environments = ({
@@ -22,7 +22,12 @@ export const environments = ({
  * Opens the log in the data directory, or on Kafka. The caller closes `log`. Clients of Kafka and of a schema registry are half of
  * all the code there is to load: a start that uses neither doesn't wait for it.
  */
-export async function openLog(settings: Settings, root: string, logger: Logger): Promise<LogSetup> {
+export async function openLog(
+  settings: Settings,
+  root: string,
+  logger: Logger,
+  observer?: LogObserver,
+): Promise<LogSetup> {
   const directory = join(root, 'schemas', 'avro');
   const schemas = readSchemas(directory);
   const { schemaRegistryUrl: url, schemaRegistryUsername: username, schemaRegistryPassword: password } = settings;
@@ -33,7 +38,7 @@ export async function openLog(settings: Settings, root: string, logger: Logger):
   const common = { schemas, schemaIds, codecs: loadCodecs(directory, schemaIds) };
   if (settings.kafkaBrokers !== undefined) {
     const { openKafkaLog } = await import('./open-kafka-log.js');
-    return { ...common, shared: true, ...openKafkaLog(settings, settings.kafkaBrokers, logger) };
+    return { ...common, shared: true, ...openKafkaLog(settings, settings.kafkaBrokers, logger, observer) };
   }
   const { log: inLog, store: inStore } = environments(settings);
   await rewriteIfDue(inLog, logger);

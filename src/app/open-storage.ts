@@ -23,7 +23,7 @@ export interface Storage extends Pick<LogSetup, 'codecs' | 'schemas' | 'schemaId
 
 export async function openStorage(ground: Ground): Promise<Storage> {
   const { settings, logger, decorate, shutdown, owner, peerUrl, budget, door } = ground;
-  const setup = await openLog(settings, ground.root, logger);
+  const setup = await openLog(settings, ground.root, logger, ground.metrics.log);
   shutdown.add('log', () => setup.log.close());
   const log = decorate.log?.(setup.log) ?? setup.log;
   const { store: inStore } = environments(settings);

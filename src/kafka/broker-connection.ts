@@ -3,7 +3,9 @@ import { connect as connectTls, type ConnectionOptions } from 'node:tls';
 import Connection from 'kafkajs/src/network/connection.js';
 import protocol, { type Definition } from 'kafkajs/src/protocol/requests/index.js';
 import type { SASLOptions } from 'kafkajs';
+import { pause } from '../core/pause.js';
 import { UnansweredError, UnsentError } from './kafka-error.js';
+import type { Throttling } from './throttling.js';
 import { WireWriter, type Call } from './wire.js';
 
 export interface ConnectionSettings {
@@ -12,18 +14,26 @@ export interface ConnectionSettings {
   readonly sasl?: SASLOptions;
   /** For TCP, TLS, the versions and SASL together. */
   readonly connectTimeoutMs: number;
+  /** Told how long quotas hold connections back. */
+  readonly throttling?: Throttling;
 }
 
 interface Pending {
   readonly correlation: number;
-  readonly timer: NodeJS.Timeout;
+  timer: NodeJS.Timeout;
+  readonly call: Call<unknown>;
+  readonly timeoutMs: number;
   take(payload: Buffer): void;
   fail(cause: Error): void;
 }
 
+/** Requests in a flexible version, whose answers begin otherwise: AlterPartitionReassignments. */
+const FLEXIBLE: ReadonlySet<number> = new Set([45]);
 const MAX_FRAME = 512 * 1024 * 1024;
 /** Brokers close what was idle for 10 minutes; a request that meets the end of its connection would have no definite result. */
 const IDLE_MS = 4 * 60_000;
+/** Who waits for a quota looks so often whether the connection is still there. */
+const MUTED_LOOK_MS = 500;
 const quiet = { namespace: () => quiet, debug() {}, info() {}, warn() {}, error() {} };
 
 /**
@@ -45,12 +55,21 @@ export class BrokerConnection {
   #error: Error | undefined;
   #retireAt = Infinity;
   #heardAt = performance.now();
+  readonly #throttling: Throttling | undefined;
+  /** Before that the broker reads nothing of this connection: a quota is spent. */
+  #mutedUntil = 0;
 
-  private constructor(kafka: Connection, socket: Socket, address: string, clientId: string) {
+  private constructor(
+    kafka: Connection,
+    socket: Socket,
+    address: string,
+    { clientId, throttling }: Pick<ConnectionSettings, 'clientId' | 'throttling'>,
+  ) {
     this.#kafka = kafka;
     this.#socket = socket;
     this.#address = address;
     this.#clientId = clientId;
+    this.#throttling = throttling;
   }
 
   /** @throws UnsentError */
@@ -85,7 +104,7 @@ export class BrokerConnection {
     try {
       await kafka.connect();
       if (socket === undefined) throw new Error('no socket was made');
-      const connection = new BrokerConnection(kafka, socket, address, clientId);
+      const connection = new BrokerConnection(kafka, socket, address, settings);
       await connection.#handshake(sasl !== undefined);
       return connection;
     } catch (error) {
@@ -152,20 +171,53 @@ export class BrokerConnection {
       name: request.apiName,
       apiKey,
       apiVersion: request.apiVersion,
+      ...(!FLEXIBLE.has(apiKey) && { throttleAt: 'start' as const }),
       body: [buffer],
       decode: (payload) => response.decode(payload),
     };
   }
 
-  /** @throws UnsentError | UnansweredError; after the latter the connection is gone, and what else waited on it too. */
+  /** For so many milliseconds the broker reads nothing more of this connection. */
+  get mutedMs(): number {
+    return Math.max(0, this.#mutedUntil - performance.now());
+  }
+
+  /** Resolves when the broker reads again, or the connection is gone. */
+  async unmuted(): Promise<void> {
+    while (this.mutedMs > 0 && this.#error === undefined)
+      await pause(Math.min(this.mutedMs, MUTED_LOOK_MS), { ref: true });
+  }
+
+  /**
+   * Where a quota holds the client back it is sent when the broker reads again, and its time runs from then on; not at all where that is later than `timeoutMs`.
+   * @throws UnsentError | UnansweredError; after the latter the connection is gone, and what else waited on it too.
+   */
   send<T>(call: Call<T>, timeoutMs: number): Promise<T> {
+    return this.mutedMs > 0 ? this.#sendUnmuted(call, timeoutMs) : this.#send(call, timeoutMs);
+  }
+
+  /** What would lie unread at the broker, with no definite result, stays here. */
+  async #sendUnmuted<T>(call: Call<T>, timeoutMs: number): Promise<T> {
+    for (const until = performance.now() + timeoutMs; this.mutedMs > 0 && this.#error === undefined;) {
+      if (this.#mutedUntil > until)
+        throw new UnsentError(
+          `a quota of Kafka holds this client back: ${this.#address} reads nothing for ${Math.ceil(this.mutedMs)} ms`,
+        );
+      await this.unmuted();
+    }
+    return this.#send(call, timeoutMs);
+  }
+
+  #send<T>(call: Call<T>, timeoutMs: number): Promise<T> {
     if (this.#error !== undefined)
       return Promise.reject(new UnsentError(`the connection to ${this.#address} is gone: ${this.#error.message}`));
     return new Promise((resolve, reject) => {
       const correlation = (this.#correlation = (this.#correlation + 1) & 0x7fffffff);
       this.#pending.push({
         correlation,
-        timer: setTimeout(() => this.destroy(new Error(`${call.name} had no answer for ${timeoutMs} ms`)), timeoutMs),
+        timer: this.#deadline(call, timeoutMs),
+        call,
+        timeoutMs,
         take: (payload) => {
           try {
             resolve(call.decode(payload));
@@ -188,6 +240,10 @@ export class BrokerConnection {
       });
       this.#write(call, correlation);
     });
+  }
+
+  #deadline({ name }: Call<unknown>, milliseconds: number): NodeJS.Timeout {
+    return setTimeout(() => this.destroy(new Error(`${name} had no answer for ${milliseconds} ms`)), milliseconds);
   }
 
   #write(call: Call<unknown>, correlation: number): void {
@@ -230,8 +286,22 @@ export class BrokerConnection {
         return this.destroy(new Error('an answer came to no request'));
       }
       clearTimeout(pending.timer);
+      this.#heed(pending.call, frame.subarray(4));
       pending.take(frame.subarray(4));
       if (this.#retireAt === 0) this.#retire();
+    }
+  }
+
+  /** What an answer says of a quota: what is under way already waits at the broker for as long. */
+  #heed({ name, throttleAt }: Call<unknown>, payload: Buffer): void {
+    if (throttleAt === undefined || payload.length < 4) return;
+    const milliseconds = payload.readInt32BE(throttleAt === 'start' ? 0 : payload.length - 4);
+    if (milliseconds <= 0) return;
+    this.#mutedUntil = Math.max(this.#mutedUntil, performance.now() + milliseconds);
+    this.#throttling?.add(this.#address, name, milliseconds);
+    for (const pending of this.#pending) {
+      clearTimeout(pending.timer);
+      pending.timer = this.#deadline(pending.call, pending.timeoutMs + Math.min(milliseconds, pending.timeoutMs));
     }
   }
 

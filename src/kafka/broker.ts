@@ -87,7 +87,8 @@ export class Broker {
     try {
       return await connection.send(call, timeoutMs);
     } catch (error) {
-      this.#suspect(since);
+      // One that a quota holds back is none that failed.
+      if (connection.mutedMs === 0) this.#suspect(since);
       throw error;
     }
   }

@@ -1,5 +1,6 @@
 import metadataV6 from 'kafkajs/src/protocol/requests/metadata/v6/response.js';
 import type { PartitionRef } from '../core/partition-ref.js';
+import { CODE } from './kafka-error.js';
 import { byTopic, WireReader, WireWriter, type Call } from './wire.js';
 
 /** The hot requests, in versions that brokers from 2.3 to 4.x speak. kafkajs's own encoders give one error for all partitions of an answer. */
@@ -31,6 +32,7 @@ export function produceCall(parts: readonly ProducePart[], timeoutMs: number): C
     name: 'Produce',
     apiKey: 0,
     apiVersion: 7,
+    throttleAt: 'end',
     body,
     decode(payload) {
       const reader = new WireReader(payload);
@@ -55,6 +57,7 @@ export interface FetchPart extends PartitionRef {
 }
 
 export interface Fetched extends PartitionRef {
+  /** THROTTLING_QUOTA_EXCEEDED: it says nothing of the partition, and is to be asked again when the connection is not muted any more. */
   readonly code: number;
   /** The high watermark: all below is on all replicas in sync. A new leader's may lag behind what was acknowledged. */
   readonly end: number;
@@ -74,10 +77,11 @@ export function fetchCall(parts: readonly FetchPart[], waitMs: number, maxBytes:
     name: 'Fetch',
     apiKey: 1,
     apiVersion: 11,
+    throttleAt: 'start',
     body: [writer.take()],
     decode(payload) {
       const reader = new WireReader(payload);
-      reader.int32();
+      const throttled = reader.int32() > 0;
       const code = reader.int16();
       reader.int32();
       const answers = reader.partitions((topic) => {
@@ -88,9 +92,15 @@ export function fetchCall(parts: readonly FetchPart[], waitMs: number, maxBytes:
         reader.int32(); // preferred replica
         return { topic, partition, code: partCode, end, records: reader.blob() };
       });
-      return code === 0
-        ? answers
-        : parts.map(({ topic, partition }) => ({ topic, partition, code, end: -1, records: Buffer.alloc(0) }));
+      const none = { end: -1, records: Buffer.alloc(0) };
+      if (code !== 0) return parts.map(({ topic, partition }) => ({ topic, partition, code, ...none }));
+      // A quota is spent: the answer comes at once, and leaves all of them out.
+      if (throttled && answers.length === 0)
+        return parts.map(({ topic, partition }) => ({
+          ...{ topic, partition, ...none },
+          code: CODE.THROTTLING_QUOTA_EXCEEDED,
+        }));
+      return answers;
     },
   };
 }
@@ -109,6 +119,7 @@ export function listOffsetsCall(parts: readonly PartitionRef[], kind: OffsetKind
     name: 'ListOffsets',
     apiKey: 2,
     apiVersion: 3,
+    throttleAt: 'start',
     body: [writer.take()],
     decode(payload) {
       const reader = new WireReader(payload);
@@ -134,6 +145,7 @@ export function metadataCall(topics: readonly string[] | 'all'): Call<Metadata> 
     name: 'Metadata',
     apiKey: 3,
     apiVersion: 6,
+    throttleAt: 'start',
     body: [writer.take()],
     decode: (payload) => metadataV6.decode(payload),
   };
@@ -152,6 +164,7 @@ export function alterConfigsCall(
     name: 'IncrementalAlterConfigs',
     apiKey: 44,
     apiVersion: 0,
+    throttleAt: 'start',
     body: [writer.take()],
     decode(payload) {
       const reader = new WireReader(payload);

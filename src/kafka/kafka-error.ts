@@ -22,6 +22,7 @@ export const CODE = {
   UNKNOWN_LEADER_EPOCH: 75,
   OFFSET_NOT_AVAILABLE: 78,
   INVALID_RECORD: 87,
+  THROTTLING_QUOTA_EXCEEDED: 89,
 } as const;
 
 /** An answer of a broker that says no. */

@@ -6,6 +6,8 @@ export interface Call<T> {
   readonly apiVersion: number;
   /** Written to the socket one after the other. */
   readonly body: readonly Buffer[];
+  /** Where the answer says for how long a quota holds the client back; without it that is not looked for. */
+  readonly throttleAt?: 'start' | 'end';
   decode(payload: Buffer): T | Promise<T>;
 }
 

@@ -104,6 +104,10 @@ export class Metrics {
     'log_void_records_total',
     'Records of a log that count for no reader: of a former owner, or duplicates.',
   );
+  readonly #throttledSeconds = this.#count(
+    'log_throttled_seconds_total',
+    'Time for which quotas of Kafka had connections of this process wait, of all of them together.',
+  );
   readonly #groupCommit = this.#distribution(
     'log_produce_records',
     'Records of one produce, by topic: how well appends share a round trip.',
@@ -304,6 +308,10 @@ export class Metrics {
     for (const table of READ_STORE_TABLES) this.#rowsRejected.inc({ table }, 0);
     collectDefaultMetrics({ register: this.#registry });
   }
+
+  readonly log = {
+    throttled: (seconds: number): void => void (this.#throttledSeconds.value += seconds),
+  };
 
   readonly http = {
     answered: (route: string, method: string, status: number, seconds: number): void => {

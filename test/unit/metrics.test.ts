@@ -29,6 +29,7 @@ test('what the observers are told shows at the next scrape', async () => {
   metrics.tasks.folded(7, 0.002);
   metrics.tasks.projected(5, 4, 0.002);
   metrics.tasks.voided();
+  metrics.log.throttled(1.5);
   metrics.deployments.compiled('reducer', false, 0.2);
   metrics.codeHost.onProcessStart({ role: 'runner' });
   metrics.codeHost.onStrike();
@@ -63,6 +64,7 @@ test('what the observers are told shows at the next scrape', async () => {
     projection_events_total: 5,
     projection_changes_total: 4,
     log_void_records_total: 1,
+    log_throttled_seconds_total: 1.5,
     'compile_duration_seconds_count{kind="reducer",outcome="failed"}': 1,
     'code_host_process_starts_total{role="runner"}': 1,
     code_host_strikes_total: 1,

@@ -2,15 +2,18 @@ import { InvariantError } from '../../core/errors.js';
 import { pause } from '../../core/pause.js';
 import type { LogPage, LogRecord, PartitionRef } from '../log.js';
 import type { Broker } from '../../kafka/broker.js';
-import { fetchCall } from '../../kafka/calls.js';
+import { fetchCall, type Fetched } from '../../kafka/calls.js';
 import type { Cluster } from '../../kafka/cluster.js';
 import { CODE, KafkaCodeError } from '../../kafka/kafka-error.js';
 import type { OffsetQuery } from './offset-query.js';
-import { decodeRecordBatch, splitRecordSet, type RawBatch } from './record-batch.js';
+import { decodeRecordBatch, firstBatchBytes, splitRecordSet, type RawBatch } from './record-batch.js';
 
 const CONNECTIONS = 2;
 /** Of one answer: larger reads come in parts. */
 const MOST_BYTES = 8 * 1024 * 1024;
+/** Asked for where an answer is cut before it says how large its batch is; and what no batch exceeds, of whatever a broker takes. */
+const CUT_BYTES = 64 * 1024;
+const LARGEST_BATCH_BYTES = 256 * 1024 * 1024;
 /** Offsets no further apart than this are read as one range. */
 const NEAR = 32;
 const RANGE_BYTES_AN_OFFSET = 1024;
@@ -155,22 +158,26 @@ export class Fetcher {
 
   /** The batches from that which holds the offset; none at the end. */
   async #batches(of: PartitionRef, from: number, maxBytes: number): Promise<Fetch> {
-    const most = Math.max(1, Math.min(maxBytes, MOST_BYTES));
+    let most = Math.max(1, Math.min(maxBytes, MOST_BYTES));
     for (let at = from, attempt = 0; ; attempt++) {
       const { code, end, records } = await this.#cluster.routed(of, async (leader) => {
-        const { topic, partition } = of;
-        const connection = await this.#connection(leader);
-        const [answer] = await leader.sendOn(
-          connection,
-          fetchCall([{ topic, partition, from: at, maxBytes: most }], 0, most),
-          this.#timeoutMs,
-        );
-        if (answer === undefined) throw new Error(`the answer says nothing of ${topic}-${partition}`);
+        const answer = await this.#fetch(leader, of, at, most);
         if (answer.code !== 0 && answer.code !== CODE.OFFSET_OUT_OF_RANGE)
-          throw new KafkaCodeError(answer.code, `${topic}-${partition}`);
+          throw new KafkaCodeError(answer.code, `${of.topic}-${of.partition}`);
         return answer;
       });
-      if (code === 0) return { batches: splitRecordSet(records), end };
+      if (code === 0) {
+        const batches = splitRecordSet(records);
+        if (batches.length > 0 || records.length === 0) return { batches, end };
+        // Not that there is nothing: the answer is cut within its first batch.
+        const needed = firstBatchBytes(records) ?? Math.max(most * 2, CUT_BYTES);
+        if (needed <= most || needed > LARGEST_BATCH_BYTES)
+          throw new Error(
+            `${of.topic}-${of.partition} from offset ${at}: asked for ${most} bytes, the log gave ${records.length} of a batch of ${needed}`,
+          );
+        most = needed;
+        continue;
+      }
       const start = await this.#offsets.offset(of, 'start');
       if (at < start) {
         at = start; // what lay before it was dropped
@@ -183,6 +190,18 @@ export class Fetcher {
       if (delay === undefined) throw new KafkaCodeError(code, `${of.topic}-${of.partition} from offset ${at}`);
       this.#cluster.invalidate(of.topic);
       await pause(delay);
+    }
+  }
+
+  /** One answer of the leader. However long its quotas hold this client back, they are waited for. */
+  async #fetch(leader: Broker, { topic, partition }: PartitionRef, from: number, maxBytes: number): Promise<Fetched> {
+    for (;;) {
+      const connection = await this.#connection(leader);
+      await connection.unmuted();
+      const call = fetchCall([{ topic, partition, from, maxBytes }], 0, maxBytes);
+      const [answer] = await leader.sendOn(connection, call, this.#timeoutMs);
+      if (answer === undefined) throw new Error(`the answer says nothing of ${topic}-${partition}`);
+      if (answer.code !== CODE.THROTTLING_QUOTA_EXCEEDED) return answer;
     }
   }
 

@@ -8,6 +8,7 @@ import type { Broker } from '../../kafka/broker.js';
 import { metadataCall } from '../../kafka/calls.js';
 import { Cluster } from '../../kafka/cluster.js';
 import { UnsentError } from '../../kafka/kafka-error.js';
+import type { Throttling } from '../../kafka/throttling.js';
 import { Fetcher } from './fetcher.js';
 import { LongFetch } from './long-fetch.js';
 import { OffsetQuery } from './offset-query.js';
@@ -32,6 +33,8 @@ export interface KafkaLogOptions {
   /** For each request, also one that is waiting behind others. */
   readonly requestTimeoutMs?: number;
   readonly connectTimeoutMs?: number;
+  /** Told how long quotas of the brokers hold requests back. */
+  readonly throttling?: Throttling;
   /** The largest append, in place of that of all logs: for tests. */
   readonly maxAppendBytes?: number;
   readonly logger?: Logger;
@@ -59,7 +62,7 @@ export class KafkaLog implements Log {
   #closing: Promise<void> | undefined;
 
   constructor(options: KafkaLogOptions) {
-    const { ssl, sasl, minInsyncReplicas, topicConfigOverrides } = options;
+    const { ssl, sasl, minInsyncReplicas, topicConfigOverrides, throttling } = options;
     const requestTimeoutMs = (this.#timeoutMs = options.requestTimeoutMs ?? 10_000);
     const maxAppendBytes = (this.maxAppendBytes = options.maxAppendBytes ?? MAX_APPEND_BYTES);
     const logger = options.logger ?? silentLogger;
@@ -71,6 +74,7 @@ export class KafkaLog implements Log {
       requestTimeoutMs,
       ...(ssl !== undefined && { ssl }),
       ...(sasl !== undefined && { sasl }),
+      ...(throttling !== undefined && { throttling }),
     });
     this.#appender = new Appender(this.#cluster, { requestTimeoutMs, maxAppendBytes });
     this.#offsets = new OffsetQuery(this.#cluster, requestTimeoutMs);

@@ -1,6 +1,7 @@
 import type { LogPage, LogRecord, PartitionRef } from '../log.js';
 import type { Broker } from '../../kafka/broker.js';
 import { fetchCall, type Fetched } from '../../kafka/calls.js';
+import { CODE } from '../../kafka/kafka-error.js';
 import { recordsOf } from './fetcher.js';
 import { splitRecordSet } from './record-batch.js';
 
@@ -56,6 +57,7 @@ export class LongFetch {
   readonly #late: Waiting = { index: 2, waitMs: 50, asked: undefined, due: 0 };
   #scheduled = false;
   #timer: NodeJS.Timeout | undefined;
+  #timerDue = 0;
   #turn = 0;
   #heldBytes = 0;
 
@@ -157,17 +159,22 @@ export class LongFetch {
   #send(request: Waiting, choose: () => FollowedPartition[], now: number): void {
     if (request.asked !== undefined) return;
     const left = request.due - now;
-    if (left > 1) {
-      this.#timer ??= setTimeout(() => {
-        this.#timer = undefined;
-        this.#pump();
-      }, left);
-      return;
-    }
+    if (left > 1) return this.#pumpAt(request.due, left);
     const chosen = choose();
     if (chosen.length === 0) return;
     request.due = now + chosen.length * PAUSE_MS_PER_PARTITION;
     void this.#fetch(request, chosen);
+  }
+
+  /** The earliest counts: one request may have to wait long, for a quota. */
+  #pumpAt(due: number, left: number): void {
+    if (this.#timer !== undefined && this.#timerDue <= due) return;
+    clearTimeout(this.#timer);
+    this.#timerDue = due;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#pump();
+    }, left);
   }
 
   async #fetch(request: Waiting, wanted: readonly FollowedPartition[]): Promise<void> {
@@ -191,6 +198,7 @@ export class LongFetch {
         waitMs + this.#timeoutMs,
       );
       request.asked = undefined;
+      request.due = Math.max(request.due, performance.now() + connection.mutedMs);
       await Promise.all(answers.map((answer) => this.#deliver(asked, answer)));
     } catch {
       // Its readers find out by a read of their own, at the leader of then.
@@ -206,6 +214,7 @@ export class LongFetch {
     const from = asked.get(followed);
     // The other request brought it already, or the readers went elsewhere.
     if (from === undefined || from !== followed.position) return;
+    if (answer.code === CODE.THROTTLING_QUOTA_EXCEEDED) return;
     if (answer.code !== 0) return this.#drop(followed);
     if (answer.records.length === 0) return;
     try {

@@ -103,6 +103,10 @@ export function splitRecordSet(set: Buffer): RawBatch[] {
   return batches;
 }
 
+/** How many bytes the first batch of a record set has that is cut before its end; undefined where not even that is told. */
+export const firstBatchBytes = (set: Buffer): number | undefined =>
+  set.length < PREFIX ? undefined : PREFIX + set.readInt32BE(8);
+
 /** Most readers do not look at the keys. */
 class BatchRecord implements LogRecord {
   readonly #bytes: Buffer;

@@ -57,12 +57,13 @@ export class SlotGroup implements Ownership {
   /** Reads how many slots there are. The topic must be there. @throws when Kafka can't be reached, or has no such topic */
   static async open(options: SlotGroupOptions): Promise<SlotGroup> {
     const topic = `${options.prefix}.slots`;
-    const { brokers, clientId, connectTimeoutMs, ssl, sasl } = options;
+    const { brokers, clientId, connectTimeoutMs, ssl, sasl, throttling } = options;
     const connection = {
       clientId,
       connectTimeoutMs,
       ...(ssl !== undefined && { ssl }),
       ...(sasl !== undefined && { sasl }),
+      ...(throttling !== undefined && { throttling }),
     };
     const cluster = new Cluster({ ...connection, brokers, requestTimeoutMs: REQUEST_MS });
     try {
