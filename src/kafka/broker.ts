@@ -6,6 +6,8 @@ import type { Call } from './wire.js';
 /** What a connection is for. A broker serves one request of a connection at a time, so that none waits behind those of another lane. */
 export type Lane = 'query' | 'admin' | 'produce' | 'fetch' | 'follow';
 
+/** A broker that failed is asked after the others for so long. */
+const FAILING_MS = 10_000;
 const BACK_OFF_MS: BackOff = { first: 50, last: 1000 };
 
 /** One broker: its connections, opened when they are needed, a few a lane. */
@@ -16,6 +18,7 @@ export class Broker {
   #failures = 0;
   #retryAt = 0;
   #lastFailure: Error | undefined;
+  #failingUntil = 0;
   #closed = false;
 
   constructor(
@@ -28,6 +31,11 @@ export class Broker {
 
   get address(): string {
     return `${this.host}:${this.port}`;
+  }
+
+  /** It could not be reached a moment ago, or left a request unanswered. */
+  get isFailing(): boolean {
+    return performance.now() < this.#failingUntil;
   }
 
   /** The open connection, if there is one. */
@@ -66,6 +74,7 @@ export class Broker {
       return connection;
     } catch (error) {
       this.#lastFailure = error as Error;
+      this.#failingUntil = performance.now() + FAILING_MS;
       this.#retryAt = performance.now() + backOff(this.#failures++, BACK_OFF_MS);
       throw error;
     }
@@ -88,7 +97,10 @@ export class Broker {
       return await connection.send(call, timeoutMs);
     } catch (error) {
       // One that a quota holds back is none that failed.
-      if (connection.mutedMs === 0) this.#suspect(since);
+      if (connection.mutedMs === 0) {
+        this.#failingUntil = performance.now() + FAILING_MS;
+        this.#suspect(since);
+      }
       throw error;
     }
   }

@@ -1,4 +1,3 @@
-import metadataV6 from 'kafkajs/src/protocol/requests/metadata/v6/response.js';
 import type { PartitionRef } from '../core/partition-ref.js';
 import { CODE } from './kafka-error.js';
 import { byTopic, WireReader, WireWriter, type Call } from './wire.js';
@@ -133,9 +132,36 @@ export function listOffsetsCall(parts: readonly PartitionRef[], kind: OffsetKind
   };
 }
 
-export type Metadata = Awaited<ReturnType<typeof metadataV6.decode>>;
+export interface PartitionMetadata {
+  readonly partitionErrorCode: number;
+  readonly partitionId: number;
+  /** -1 while there is none. */
+  readonly leader: number;
+  /** One more with each election: of two answers that differ the one with the higher epoch is the later one. */
+  readonly leaderEpoch: number;
+  readonly replicas: readonly number[];
+  readonly isr: readonly number[];
+}
 
-/** Of these topics alone: kafkajs's own request asks for all when there are none. 'all': of whatever this user may see. */
+export interface Metadata {
+  readonly brokers: readonly {
+    readonly nodeId: number;
+    readonly host: string;
+    readonly port: number;
+    readonly rack: string | null;
+  }[];
+  readonly controllerId: number;
+  readonly topicMetadata: readonly {
+    readonly topicErrorCode: number;
+    readonly topic: string;
+    readonly partitionMetadata: readonly PartitionMetadata[];
+  }[];
+}
+
+/**
+ * Of these topics alone: kafkajs's own request asks for all when there are none, and its answers leave out the leaders' epochs.
+ * 'all': of whatever this user may see.
+ */
 export function metadataCall(topics: readonly string[] | 'all'): Call<Metadata> {
   const named = topics === 'all' ? [] : topics;
   const writer = new WireWriter(64 + named.length * 48).int32(topics === 'all' ? -1 : topics.length);
@@ -144,11 +170,43 @@ export function metadataCall(topics: readonly string[] | 'all'): Call<Metadata> 
   return {
     name: 'Metadata',
     apiKey: 3,
-    apiVersion: 6,
+    apiVersion: 7,
     throttleAt: 'start',
     body: [writer.take()],
-    decode: (payload) => metadataV6.decode(payload),
+    decode: decodeMetadata,
   };
+}
+
+function decodeMetadata(payload: Buffer): Metadata {
+  const reader = new WireReader(payload);
+  const ids = (): number[] => reader.array(() => reader.int32());
+  reader.int32(); // throttled for
+  const brokers = reader.array(() => ({
+    nodeId: reader.int32(),
+    host: reader.string() ?? '',
+    port: reader.int32(),
+    rack: reader.string(),
+  }));
+  reader.string(); // the cluster's id
+  const controllerId = reader.int32();
+  const topicMetadata = reader.array(() => {
+    const [topicErrorCode, topic] = [reader.int16(), reader.string() ?? ''];
+    reader.int8(); // one of Kafka's own
+    const partitionMetadata = reader.array(() => {
+      const partition = {
+        partitionErrorCode: reader.int16(),
+        partitionId: reader.int32(),
+        leader: reader.int32(),
+        leaderEpoch: reader.int32(),
+        replicas: ids(),
+        isr: ids(),
+      };
+      ids(); // replicas that are offline
+      return partition;
+    });
+    return { topicErrorCode, topic, partitionMetadata };
+  });
+  return { brokers, controllerId, topicMetadata };
 }
 
 /** Sets these configs of a topic and leaves its others as they are; kafkajs has only the request that resets them. */

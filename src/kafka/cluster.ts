@@ -19,6 +19,12 @@ export interface TopicLayout {
   readonly replicas: number;
 }
 
+/** The broker that an answer is of, and the answer. */
+interface Answered<T> {
+  readonly broker: Broker;
+  readonly answer: T;
+}
+
 const TOPICS_PER_REQUEST = 500;
 /** An election takes some hundred milliseconds: reads wait for it. */
 const MOVE_DELAYS_MS = [20, 50, 100, 200, 400];
@@ -41,6 +47,10 @@ export class Cluster {
   #byId = new Map<number, Broker>();
   #controller: number | undefined;
   #preferred: Broker | undefined;
+  /** What they answered last turned out wrong: a broker that is cut off from the controller tells what was. The others are asked first. */
+  readonly #distrusted = new Set<Broker>();
+  /** The highest epochs of leaders that were told of, by topic and partition. */
+  readonly #epochs = new Map<string, readonly number[]>();
   readonly #layouts = new Map<string, TopicLayout>();
   readonly #wanted = new Map<string, Promise<TopicLayout | undefined>>();
   #gathering: { topics: string[]; metadata: Promise<Metadata> } | undefined;
@@ -77,9 +87,16 @@ export class Cluster {
     return broker;
   }
 
-  /** What is known of the topic may be old. */
+  /** What is known of the topic may be old, and who told it too. */
   invalidate(topic: string): void {
-    this.#layouts.delete(topic);
+    if (this.#layouts.delete(topic)) this.distrust();
+  }
+
+  /** What was told by the broker that is asked first turned out wrong. */
+  distrust(broker = this.#preferred): void {
+    if (broker === undefined) return;
+    this.#distrusted.add(broker);
+    if (this.#preferred === broker) this.#preferred = undefined;
   }
 
   /** Asked now; calls of a turn gather. Undefined: there is no such topic. */
@@ -97,7 +114,7 @@ export class Cluster {
       const topics: string[] = [];
       const metadata = new Promise((resolve) => setImmediate(resolve)).then(() => {
         if (this.#gathering?.topics === topics) this.#gathering = undefined;
-        return this.ask('query', () => metadataCall(topics));
+        return this.#metadata(topics);
       });
       this.#gathering = { topics, metadata };
     }
@@ -106,18 +123,56 @@ export class Cluster {
     return this.#learn(await metadata, topic);
   }
 
+  /** Of a broker that is not behind what others told; where all are, the topics were made anew. */
+  async #metadata(topics: readonly string[]): Promise<Metadata> {
+    const left = new Set(this.#candidates());
+    let older: Metadata | undefined;
+    try {
+      while (left.size > 0) {
+        const { requestTimeoutMs } = this.#options;
+        const { broker, answer } = await this.#ask('query', () => metadataCall(topics), requestTimeoutMs, left);
+        if (!answer.topicMetadata.some((found) => this.#isBehind(found))) return answer;
+        left.delete(broker);
+        this.distrust(broker);
+        older ??= answer;
+      }
+    } catch (error) {
+      // The others may be down for good: an old answer is better than none.
+      if (older === undefined) throw error;
+      return older;
+    }
+    if (older === undefined) throw new UnsentError('no broker is known');
+    for (const { topic } of older.topicMetadata) this.#epochs.delete(topic);
+    return older;
+  }
+
+  #isBehind({ topic, partitionMetadata }: Metadata['topicMetadata'][number]): boolean {
+    const known = this.#epochs.get(topic);
+    return (
+      known !== undefined &&
+      partitionMetadata.some(({ partitionId, leaderEpoch }) => leaderEpoch < (known[partitionId] ?? -1))
+    );
+  }
+
   #learn(metadata: Metadata, topic: string): TopicLayout | undefined {
     this.#controller = metadata.controllerId;
     this.#byId = new Map(metadata.brokers.map(({ nodeId, host, port }) => [nodeId, this.#broker(host, port)]));
     const found = metadata.topicMetadata.find((of) => of.topic === topic);
     if (found === undefined || found.topicErrorCode === CODE.UNKNOWN_TOPIC_OR_PARTITION) {
       this.#layouts.delete(topic);
+      this.#epochs.delete(topic);
       return undefined;
     }
     if (found.topicErrorCode !== 0 && found.topicErrorCode !== CODE.LEADER_NOT_AVAILABLE)
       throw new KafkaCodeError(found.topicErrorCode, topic);
     const leaders: number[] = [];
-    for (const { partitionId, leader } of found.partitionMetadata) leaders[partitionId] = leader;
+    const known = this.#epochs.get(topic) ?? [];
+    const epochs: number[] = [];
+    for (const { partitionId, leader, leaderEpoch } of found.partitionMetadata) {
+      leaders[partitionId] = leader;
+      epochs[partitionId] = Math.max(leaderEpoch, known[partitionId] ?? leaderEpoch);
+    }
+    this.#epochs.set(topic, epochs);
     const layout = { leaders, replicas: Math.min(...found.partitionMetadata.map(({ replicas }) => replicas.length)) };
     this.#layouts.set(topic, layout);
     return layout;
@@ -136,12 +191,29 @@ export class Cluster {
     call: (connection: BrokerConnection) => Call<T> | Promise<Call<T>>,
     timeoutMs = this.#options.requestTimeoutMs,
   ): Promise<T> {
-    const until = performance.now() + timeoutMs;
-    const candidates = new Set([
+    return (await this.#ask(lane, call, timeoutMs, this.#candidates())).answer;
+  }
+
+  /** All brokers that are known, in the order in which they are asked. */
+  #candidates(): readonly Broker[] {
+    const all = new Set([
       ...(this.#preferred === undefined ? [] : [this.#preferred]),
       ...this.#byId.values(),
       ...this.#bootstrap,
     ]);
+    if ([...all].every((broker) => this.#distrusted.has(broker))) this.#distrusted.clear();
+    // One that is silent would take its time of all others.
+    const rank = (broker: Broker): number => (broker.isFailing ? 2 : this.#distrusted.has(broker) ? 1 : 0);
+    return [...all].sort((a, b) => rank(a) - rank(b));
+  }
+
+  async #ask<T>(
+    lane: Lane,
+    call: (connection: BrokerConnection) => Call<T> | Promise<Call<T>>,
+    timeoutMs: number,
+    candidates: Iterable<Broker>,
+  ): Promise<Answered<T>> {
+    const until = performance.now() + timeoutMs;
     let failure: Error | undefined;
     for (const broker of candidates) {
       const left = until - performance.now();
@@ -154,7 +226,7 @@ export class Cluster {
           Math.min(left, Math.max(1000, timeoutMs / 2)),
         );
         this.#preferred = broker;
-        return answer;
+        return { broker, answer };
       } catch (error) {
         if (!(error instanceof UnsentError || error instanceof UnansweredError)) throw error;
         failure = error;

@@ -182,7 +182,10 @@ export class GroupMember {
     const retry = Math.min(RETRY_MS.most, RETRY_MS.first * 2 ** failures);
     if (unreachable || code === GROUP_CODE.LOAD_IN_PROGRESS) {
       // The membership may outlive the connection: the next heartbeat asks.
-      if (unreachable) this.#coordinator?.close();
+      if (unreachable) {
+        this.#coordinator?.close();
+        this.#options.cluster.distrust();
+      }
       logger.debug({ err: error, groupId }, 'the coordinator of the group does not answer; it is looked for again');
       if (!this.current) lost();
       return retry;

@@ -14,36 +14,6 @@ declare module 'kafkajs/src/protocol/message/compression/index.js' {
   export default compression;
 }
 
-declare module 'kafkajs/src/protocol/requests/metadata/v6/response.js' {
-  const response: {
-    decode(payload: Buffer): Promise<{
-      readonly brokers: readonly {
-        readonly nodeId: number;
-        readonly host: string;
-        readonly port: number;
-        readonly rack: string | null;
-      }[];
-      readonly clusterId: string | null;
-      readonly controllerId: number;
-      readonly topicMetadata: readonly {
-        readonly topicErrorCode: number;
-        readonly topic: string;
-        readonly isInternal: boolean;
-        readonly partitionMetadata: readonly {
-          readonly partitionErrorCode: number;
-          readonly partitionId: number;
-          /** -1 while there is none. */
-          readonly leader: number;
-          readonly replicas: readonly number[];
-          readonly isr: readonly number[];
-          readonly offlineReplicas: readonly number[];
-        }[];
-      }[];
-    }>;
-  };
-  export default response;
-}
-
 declare module 'kafkajs/src/network/connection.js' {
   import type { Socket } from 'node:net';
   import type { BoundRequest, Versions } from 'kafkajs/src/protocol/requests/index.js';

@@ -66,14 +66,14 @@ it('a quota of bytes read is waited for, and told once', { skip, timeout: 180_00
   await log.ensureTopics([spec]);
   for (let i = 0; i < 16; i++) await log.append(ref, [{ key: Buffer.from(`k${i}`), value: Buffer.alloc(50_000, i) }]);
   assert.equal(waited(), 0);
-  await limit({ consumer_byte_rate: 100_000 });
+  await limit({ consumer_byte_rate: 60_000 });
 
   const records = await readAll(log, 16);
   assert.deepEqual(
     records.map(({ offset, value }) => [offset, value?.[0]]),
     Array.from({ length: 16 }, (_, i) => [i, i]),
   );
-  assert.ok(waited() > 1, `${waited()} s of quota`);
+  assert.ok(waited() > 0, `${waited()} s of quota`);
   assert.equal(told.length, 1);
   const page = await log.readAt(ref, [1, 15]);
   assert.deepEqual(
