@@ -131,8 +131,7 @@ export class GroupMember {
     // A process that was killed and is back at once is waited for no longer than that; all others join within a heartbeat.
     const rebalanceTimeoutMs = Math.ceil(sessionTimeoutMs / 2);
     const said = this.#changes;
-    // Whoever waits in a join needs no heartbeat.
-    if (this.current) this.#confirmed(performance.now(), rebalanceTimeoutMs);
+    let joinedAt = performance.now();
     const join = (): ReturnType<GroupCoordinator['join']> =>
       coordinator.join(
         this.#memberId,
@@ -143,10 +142,15 @@ export class GroupMember {
       );
     let answer = await join();
     this.#memberId = answer.memberId;
-    if (answer.generationId === undefined) answer = await join();
+    if (answer.generationId === undefined) {
+      joinedAt = performance.now();
+      answer = await join();
+    }
     if (answer.generationId === undefined) throw new Error(`the group ${groupId} gave an id that it does not know`);
     const { generationId, memberId, leaderId, members } = answer;
     this.#memberId = memberId;
+    // Whoever waits in a join that is answered needed no heartbeat meanwhile; one that is not answered says nothing.
+    if (this.current) this.#confirmed(joinedAt, sessionTimeoutMs);
     const sentAt = performance.now();
     const assignment = await coordinator.sync(
       { memberId, generationId },
@@ -161,7 +165,14 @@ export class GroupMember {
 
   async #beat(coordinator: GroupCoordinator, generationId: number): Promise<void> {
     const sentAt = performance.now();
-    await coordinator.heartbeat({ memberId: this.#memberId, generationId }, this.#callMs);
+    try {
+      await coordinator.heartbeat({ memberId: this.#memberId, generationId }, this.#callMs);
+    } catch (error) {
+      // The group knows this member: it is to join again.
+      if (error instanceof KafkaCodeError && error.code === GROUP_CODE.REBALANCE_IN_PROGRESS)
+        this.#confirmed(sentAt, this.#options.sessionTimeoutMs);
+      throw error;
+    }
     this.#confirmed(sentAt, this.#options.sessionTimeoutMs);
     this.#options.confirmed();
   }

@@ -7,6 +7,8 @@ import { fileURLToPath } from 'node:url';
 import type { Owner } from '../../src/placement/ownership.js';
 import { slotOf } from '../../src/core/slots.js';
 import { silentLogger, type Logger } from '../../src/core/logger.js';
+import { Cluster } from '../../src/kafka/cluster.js';
+import { GroupMember } from '../../src/kafka/group-member.js';
 import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
 import { SlotGroup, type SlotGroupOptions } from '../../src/placement/kafka/slot-group.js';
 import { freshPrefix, needsKafkaHome, type KafkaCluster } from '../support/kafka.js';
@@ -15,6 +17,7 @@ import { startKafkaBehindProxies, type TcpProxy } from '../support/tcp-proxy.js'
 
 const SLOTS = 64;
 const SESSION_MS = 3000;
+const JOIN_GROUP = 11;
 /** One tenant of each slot, by slot. */
 const TENANTS: string[] = [];
 for (let n = 0; TENANTS.filter((one) => one !== undefined).length < SLOTS; n++)
@@ -297,6 +300,35 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
     const c = await member(t, prefix, 'c', patient);
     await until(() => agreed({ ...groups, c }));
     assert.equal(changes, 2);
+  });
+
+  it('a member that can not join again is none of the group for longer than its session', async (t) => {
+    const { brokers, proxies } = kafka;
+    const connection = { clientId: 'alone', connectTimeoutMs: 2000 };
+    const cluster = new Cluster({ ...connection, brokers, requestTimeoutMs: 2000 });
+    t.after(() => cluster.close());
+    let lost = 0;
+    const alone = new GroupMember({
+      ...{ cluster, connection, groupId: freshPrefix(), protocol: 'test', heartbeatMs: 300, logger: silentLogger },
+      sessionTimeoutMs: SESSION_MS,
+      metadata: () => Buffer.from('alone'),
+      assign: (members) => members.map(({ memberId }) => ({ memberId, memberAssignment: Buffer.from('all') })),
+      assigned: () => undefined,
+      confirmed: () => undefined,
+      lost: () => void lost++,
+    });
+    t.after(() => alone.leave());
+    await alone.join();
+    t.after(() => proxies[0]?.heal());
+    proxies[0]?.judge(({ apiKey }) => (apiKey === JOIN_GROUP ? 'lose request' : 'pass'));
+    alone.rejoin();
+    const over = performance.now() + SESSION_MS;
+    assert.ok(alone.current);
+    await until(() => performance.now() >= over);
+    assert.ok(!alone.current);
+    await until(() => lost > 0);
+    await proxies[0]?.heal();
+    await until(() => alone.current);
   });
 
   it('says what is wrong: no such topic, no such broker, a session timeout that the broker does not allow', async (t) => {
