@@ -10,6 +10,7 @@ import { readOrMakeSecret } from '../catalog/secret-file.js';
 import { quotasOf } from '../catalog/tenant-quotas.js';
 import type { Logger } from '../core/logger.js';
 import type { QuotaOf } from '../core/quotas.js';
+import { endProcess } from './end-of-process.js';
 import type { Ground } from './ground.js';
 import { DATA_FILES } from '../config/data-files.js';
 import type { Storage } from './open-storage.js';
@@ -59,8 +60,6 @@ class EndOfProcess {
 
   catalogStopped(error: Error): void {
     if (!this.opened) return;
-    this.logger.error({ err: error }, 'the catalog stopped; the process ends');
-    process.exitCode = 1;
-    process.kill(process.pid, 'SIGTERM');
+    endProcess(this.logger, error, 'the catalog stopped');
   }
 }

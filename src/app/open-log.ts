@@ -8,6 +8,7 @@ import { LmdbLog } from '../log/embedded/lmdb-log.js';
 import { markForRewrite, rewriteIfDue, type Environment } from '../log/embedded/rewrite-environment.js';
 import { isErasable } from '../log/topics.js';
 import { SoleOwner } from '../placement/sole-owner.js';
+import { abandonProcess } from './end-of-process.js';
 import type { LogObserver, LogSetup } from './log-setup.js';
 
 /** What the data directory has in lmdb. */
@@ -44,6 +45,7 @@ export async function openLog(
   await rewriteIfDue(inLog, logger);
   const log = new LmdbLog({
     path: inLog.path,
+    onLost: (error) => abandonProcess(logger, error, 'the log can not be written any more by this process'),
     onDropped: (topic) => {
       if (isErasable(topic)) for (const one of [inLog, inStore]) markForRewrite(one);
     },

@@ -1,6 +1,7 @@
 import type { Log } from '../log/log.js';
 import type { Ownership } from '../placement/ownership.js';
 import { LocalStore } from '../store/local-store.js';
+import { abandonProcess } from './end-of-process.js';
 import type { Ground } from './ground.js';
 import type { LogSetup } from './log-setup.js';
 import { rewriteIfDue } from '../log/embedded/rewrite-environment.js';
@@ -28,7 +29,10 @@ export async function openStorage(ground: Ground): Promise<Storage> {
   const log = decorate.log?.(setup.log) ?? setup.log;
   const { store: inStore } = environments(settings);
   await rewriteIfDue(inStore, logger);
-  const store = new LocalStore({ path: inStore.path, logger, budget });
+  const store = new LocalStore({
+    ...{ path: inStore.path, logger, budget },
+    onLost: (error) => abandonProcess(logger, error, 'the local store can not be written any more by this process'),
+  });
   shutdown.add('local store', () => store.close());
   const { ownership, join: joinGroup } = await setup.openOwnership(owner, peerUrl, store, (isAway) =>
     door.awaits(isAway ? 'log' : undefined),

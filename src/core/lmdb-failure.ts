@@ -13,3 +13,28 @@ export async function lmdbFailure(error: unknown): Promise<Error> {
     return cause instanceof Error ? cause : known;
   }
 }
+
+/** By the text: lmdb-js gives a read that meets it the code of another error. */
+const LOST = /MDB_PANIC|MDB_CORRUPTED/;
+const saysLost = (error: unknown): boolean => error instanceof Error && LOST.test(error.message);
+
+/**
+ * What failed is the environment and not the one write: no transaction succeeds from then on, and only a process that opens it anew
+ * can write it. The write that did it fails with the disk's own error, and those behind it never end: so lmdb is asked.
+ */
+export function isEnvironmentLost(environment: Environment, failure: Error): boolean {
+  if (saysLost(failure)) return true;
+  try {
+    environment.resetReadTxn();
+    environment.getStats();
+    return false;
+  } catch (error) {
+    return saysLost(error);
+  }
+}
+
+/** Of lmdb's databases. */
+interface Environment {
+  resetReadTxn(): void;
+  getStats(): unknown;
+}

@@ -2,7 +2,7 @@ import { asBinary, open, type RootDatabase } from 'lmdb';
 import { UNBOUNDED, type Hold, type MemoryBudget } from '../core/budget.js';
 import { eventLoop } from '../core/event-loop.js';
 import { LOG_RESERVE_BYTES, requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
-import { lmdbFailure } from '../core/lmdb-failure.js';
+import { isEnvironmentLost, lmdbFailure } from '../core/lmdb-failure.js';
 import type { Logger } from '../core/logger.js';
 import { SharedCache } from '../core/shared-cache.js';
 import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
@@ -23,6 +23,8 @@ export interface LocalStoreOptions {
   readonly format?: number;
   /** What is not written yet is held of it; without it nothing is bounded. */
   readonly budget?: MemoryBudget;
+  /** Told once: nothing can be written to it any more, whatever becomes of the disk. */
+  readonly onLost?: (cause: Error) => void;
 }
 
 /** Between the name of a section and its keys; what follows is past all of them. */
@@ -71,6 +73,7 @@ export class LocalStore {
   readonly #dropping = new Map<string, Promise<void>>();
   readonly #remembered: SharedCache;
   readonly #moments: FlushMoments;
+  #lost = false;
 
   constructor(options: LocalStoreOptions) {
     this.#moments = new FlushMoments(options.flushAfterMs ?? 250);
@@ -93,6 +96,13 @@ export class LocalStore {
     }
   }
 
+  /** What a write failed of. */
+  readonly #failed = (failure: Error): void => {
+    if (this.#lost || !isEnvironmentLost(this.#db, failure)) return;
+    this.#lost = true;
+    this.#options.onLost?.(failure);
+  };
+
   get path(): string {
     return this.#options.path;
   }
@@ -110,16 +120,17 @@ export class LocalStore {
   /** The section of one partition's task. */
   section(name: string): StoreSection {
     const { path, logger, flushEntries = 2000, budget = UNBOUNDED } = this.#options;
-    return new StoreSection(
-      this.#db,
-      name + SECTION,
+    return new StoreSection({
+      db: this.#db,
+      prefix: name + SECTION,
       logger,
       flushEntries,
-      () => this.#moments.take(),
-      (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES),
-      budget.tenant(tenantOfKey(name)).hold('entries'),
-      this.#remembered,
-    );
+      untilFlush: () => this.#moments.take(),
+      requireRoom: (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES),
+      failed: this.#failed,
+      hold: budget.tenant(tenantOfKey(name)).hold('entries'),
+      remembered: this.#remembered,
+    });
   }
 
   /** Names of the sections that hold anything, ascending. */
@@ -189,6 +200,26 @@ function commonPrefix(from: string, to: string): string {
   return from.slice(0, length);
 }
 
+export interface StoreSectionOptions {
+  readonly db: RootDatabase<unknown, string>;
+  /** Of its keys. */
+  readonly prefix: string;
+  readonly logger: Logger;
+  /** So many are written at once, before their time. */
+  readonly flushEntries: number;
+  /** How long the next write waits for more, milliseconds. */
+  readonly untilFlush: () => number;
+  /** Throws when the disk has no room for so many bytes. */
+  readonly requireRoom?: (bytes: number) => void;
+  /** Told of each write that failed. */
+  readonly failed?: (failure: Error) => void;
+  /** Of what is not written yet. */
+  readonly hold?: Hold;
+  /** What the sections of all tenants may remember together. */
+  readonly remembered?: SharedCache;
+  readonly ranges?: OpenRanges;
+}
+
 /** Entries of one partition with write-behind: changes are seen at once and written together with the checkpoint. */
 export class StoreSection {
   readonly #db: RootDatabase<unknown, string>;
@@ -198,6 +229,8 @@ export class StoreSection {
   readonly #untilFlush: () => number;
   /** Throws when the disk has no room for so many bytes. */
   readonly #requireRoom: (bytes: number) => void;
+  /** Told of each write that failed. */
+  readonly #failed: (failure: Error) => void;
   /** What is not written yet. */
   readonly #hold: Hold;
   #dirty = new Map<string, unknown>();
@@ -225,18 +258,20 @@ export class StoreSection {
   #bulk = false;
   #writes = 0;
 
-  constructor(
-    db: RootDatabase<unknown, string>,
-    prefix: string,
-    logger: Logger,
-    flushEntries: number,
-    untilFlush: () => number,
-    requireRoom: (bytes: number) => void = () => undefined,
-    hold: Hold = UNBOUNDED.tenant('').hold('entries'),
+  constructor({
+    db,
+    prefix,
+    logger,
+    flushEntries,
+    untilFlush,
+    requireRoom = () => undefined,
+    failed = () => undefined,
+    hold = UNBOUNDED.tenant('').hold('entries'),
     remembered = new SharedCache(Infinity),
     ranges = new OpenRanges(),
-  ) {
+  }: StoreSectionOptions) {
     this.#ranges = ranges;
+    this.#failed = failed;
     this.#remembered = remembered;
     this.#hold = hold;
     this.#db = db;
@@ -592,12 +627,14 @@ export class StoreSection {
       this.#hold.sub(bytes);
       this.#hold.add(kept);
       if (!this.#closed) this.#timer ??= setTimeout(() => void this.flush(), 1000).unref();
+      const failure = await lmdbFailure(error);
       // On a full disk it is tried each second, and the log may be on the same one.
       if (isFirst)
         this.#logger.error(
-          { err: await lmdbFailure(error), section: this.#prefix },
+          { err: failure, section: this.#prefix },
           'the local store could not be written; it will be tried again',
         );
+      this.#failed(failure);
     }
   }
 }

@@ -60,18 +60,15 @@ export class SimDisk {
     };
     return {
       section: (name) =>
-        new StoreSection(
-          db as unknown as RootDatabase<unknown, string>,
-          `${name}\u0002`,
-          silentLogger,
+        new StoreSection({
+          db: db as unknown as RootDatabase<unknown, string>,
+          prefix: `${name}\u0002`,
+          logger: silentLogger,
           flushEntries,
-          () => 250,
-          undefined,
-          undefined,
-          undefined,
+          untilFlush: () => 250,
           // Between two steps, and none of them: where ranges are closed is nobody's choice.
-          new OpenRanges((work) => void realImmediate(work)),
-        ),
+          ranges: new OpenRanges((work) => void realImmediate(work)),
+        }),
     };
   }
 

@@ -95,9 +95,10 @@ export class Service {
     return this.#child.pid ?? 0;
   }
 
-  /** Resolves when the process has ended, however it did. */
-  async exited(): Promise<void> {
+  /** Resolves when the process has ended, however it did, with its exit code; null where a signal ended it. */
+  async exited(): Promise<number | null> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) await once(this.#child, 'exit');
+    return this.#child.exitCode;
   }
 
   /** What the process has said so far. */

@@ -1,7 +1,7 @@
 import { open, type Database, type RootDatabase } from 'lmdb';
 import { DAY_MS } from '../../core/clock.js';
 import { LOG_RESERVE_BYTES, SpaceCheck } from '../../core/disk-space.js';
-import { lmdbFailure } from '../../core/lmdb-failure.js';
+import { isEnvironmentLost, lmdbFailure } from '../../core/lmdb-failure.js';
 import { makeFilesPrivate, makePrivateFolder } from '../../core/private-folder.js';
 import { nextTurn } from '../../core/slices.js';
 import {
@@ -28,6 +28,8 @@ export interface LmdbLogOptions {
   readonly reserveBytes?: number;
   /** Told when tombstoned records of a topic were dropped: the file may hold their bytes still. */
   readonly onDropped?: ((topic: string) => void) | undefined;
+  /** Told once: nothing can be written to it any more, whatever becomes of the disk. */
+  readonly onLost?: ((cause: Error) => void) | undefined;
 }
 
 interface TopicMeta {
@@ -81,6 +83,7 @@ export class LmdbLog implements Log {
   readonly #space: SpaceCheck;
   readonly #now: () => number;
   readonly #onDropped: LmdbLogOptions['onDropped'];
+  #onLost: LmdbLogOptions['onLost'];
   readonly #cleaner: NodeJS.Timeout;
   #nextTopicId = 1;
   #cleaning: Promise<void> = Promise.resolve();
@@ -93,6 +96,7 @@ export class LmdbLog implements Log {
     this.#space = new SpaceCheck(options.path, options.reserveBytes ?? LOG_RESERVE_BYTES);
     this.#now = options.now ?? Date.now;
     this.#onDropped = options.onDropped;
+    this.#onLost = options.onLost;
     // Without overlappingSync a transaction is on disk when its promise resolves.
     // Without lmdb-js's own batches of a turn a failed commit rejects the promises that we hold, and none that nobody does;
     // the threshold keeps what comes in one turn in one transaction.
@@ -248,6 +252,10 @@ export class LmdbLog implements Log {
   }
 
   #failure(key: Buffer, cause: Error): Error {
+    if (this.#onLost !== undefined && isEnvironmentLost(this.#root, cause)) {
+      this.#onLost(cause);
+      this.#onLost = undefined;
+    }
     let visible = true;
     try {
       this.#root.resetReadTxn();
