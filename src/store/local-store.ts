@@ -97,10 +97,12 @@ export class LocalStore {
   }
 
   /** What a write failed of. */
-  readonly #failed = (failure: Error): void => {
-    if (this.#lost || !isEnvironmentLost(this.#db, failure)) return;
-    this.#lost = true;
-    this.#options.onLost?.(failure);
+  readonly #failed = (error: unknown): void => {
+    void lmdbFailure(error).then((failure) => {
+      if (this.#lost || !isEnvironmentLost(this.#db, failure)) return;
+      this.#lost = true;
+      this.#options.onLost?.(failure);
+    });
   };
 
   get path(): string {
@@ -212,7 +214,7 @@ export interface StoreSectionOptions {
   /** Throws when the disk has no room for so many bytes. */
   readonly requireRoom?: (bytes: number) => void;
   /** Told of each write that failed. */
-  readonly failed?: (failure: Error) => void;
+  readonly failed?: (error: unknown) => void;
   /** Of what is not written yet. */
   readonly hold?: Hold;
   /** What the sections of all tenants may remember together. */
@@ -230,7 +232,7 @@ export class StoreSection {
   /** Throws when the disk has no room for so many bytes. */
   readonly #requireRoom: (bytes: number) => void;
   /** Told of each write that failed. */
-  readonly #failed: (failure: Error) => void;
+  readonly #failed: (error: unknown) => void;
   /** What is not written yet. */
   readonly #hold: Hold;
   #dirty = new Map<string, unknown>();
@@ -627,14 +629,13 @@ export class StoreSection {
       this.#hold.sub(bytes);
       this.#hold.add(kept);
       if (!this.#closed) this.#timer ??= setTimeout(() => void this.flush(), 1000).unref();
-      const failure = await lmdbFailure(error);
+      this.#failed(error);
       // On a full disk it is tried each second, and the log may be on the same one.
       if (isFirst)
         this.#logger.error(
-          { err: failure, section: this.#prefix },
+          { err: await lmdbFailure(error), section: this.#prefix },
           'the local store could not be written; it will be tried again',
         );
-      this.#failed(failure);
     }
   }
 }

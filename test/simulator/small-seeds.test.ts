@@ -67,5 +67,5 @@ mutant(
     function* (this: typeof ChangesWriter.prototype, offset) {
       for (const change of recordedOf.call(this, offset)) yield { ...change, eventId: '' };
     },
-  930_625,
+  201,
 );

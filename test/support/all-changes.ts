@@ -1,4 +1,5 @@
 import type { Change } from '../../src/core/change.js';
+import { nextTurn } from '../../src/core/slices.js';
 import { FeedHub } from '../../src/feed/hub.js';
 import type { Source, TenantFeed } from '../../src/feed/tenant-feeds.js';
 import type { ChangesWriter } from '../../src/projections/changes-writer.js';
@@ -38,7 +39,7 @@ export const hubOf = (tenant: TenantFeed): FeedHub =>
 export function pushedInto(tenant: TenantFeed, pushed: Change[]): void {
   hubOf(tenant)
     .subscribe(
-      { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined },
+      { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined, nextPage: nextTurn },
       { push: (change) => pushed.push(change) > 0, ended: () => undefined },
     )
     .start();
