@@ -92,16 +92,26 @@ export class StandbyProjections implements SteppedWork {
         cursor.moveTo(offset);
         return false;
       }
+      // On the turn on which its rows are put there: a checkpoint between would have them before their place.
+      const pass = (): void => {
+        changes.passed(offset);
+        cursor.moveTo(offset + 1);
+      };
       if (input.kind === 'commit') {
-        if (!(await this.#commit(offset))) return false;
+        if (changes.parts(offset) === undefined) this.#store(offset);
+        else if (!(await this.#parts(offset))) return false;
       } else if (input.kind === 'erased') builds.markErased();
       else if (input.kind === 'control') {
-        if (input.control.kind === 'ProjectionDrop') this.#drop(input.control.value.projectionId);
-        else if (input.control.kind === 'ProjectionRelease') await this.#release(input.control.value, offset);
-        else await this.#swap(input.control.value, offset);
+        const { control } = input;
+        if (control.kind === 'ProjectionDrop') this.#drop(control.value.projectionId);
+        else if (control.kind === 'ProjectionRelease') this.#release(control.value, await this.#lastOf(offset));
+        else {
+          await this.#swap(control.value, offset, pass);
+          // Without a projection all was recorded: now it is to be asked which of the inputs behind it are, and what came meanwhile.
+          return true;
+        }
       }
-      changes.passed(offset);
-      cursor.moveTo(offset + 1);
+      pass();
     }
     if (this.#steps.closed) return false;
     // Asked again: what was read may have been overtaken by the first projection meanwhile; and no further than it was read for.
@@ -109,13 +119,14 @@ export class StandbyProjections implements SteppedWork {
     return cursor.stored > from;
   }
 
-  /** Of an input whose changes come in parts there may be many, of which some are in the store already. False: closed in the middle of it. */
-  async #commit(offset: number): Promise<boolean> {
+  #store(offset: number): void {
     const { tables, changes } = this.#options;
-    if (changes.parts(offset) === undefined) {
-      for (const change of inOrder(changes.recordedOf(offset))) storeChange(tables, this.#units, change);
-      return true;
-    }
+    for (const change of inOrder(changes.recordedOf(offset))) storeChange(tables, this.#units, change);
+  }
+
+  /** Of an input whose changes come in parts there may be many, of which some are in the store already. False: closed in the middle of it. */
+  async #parts(offset: number): Promise<boolean> {
+    const { tables, changes } = this.#options;
     for await (const change of inSequence(changes, offset, this.#rows, this.#turned))
       storeNewer(tables, this.#units, change);
     return !this.#steps.closed;
@@ -153,12 +164,12 @@ export class StandbyProjections implements SteppedWork {
   }
 
   /** The rows of the new revision are those of the one before, and what the swap told. */
-  async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
+  async #swap(swap: ProjectionSwapValue, offset: number, pass: () => void): Promise<void> {
     const { tables, builds, changes } = this.#options;
     const { projectionId, revision } = swap;
     const passedOver = this.#passedOver(swap);
     builds.forget(projectionId, revision);
-    if (passedOver) return;
+    if (passedOver) return pass();
     const before = tables.liveProjection(projectionId);
     const mustGoOn = (): void => {
       if (this.#steps.closed) throw new Error('the tenant is followed no more');
@@ -168,14 +179,19 @@ export class StandbyProjections implements SteppedWork {
     this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...unitsOf(projectionId, swap)];
     const halted = before !== undefined && this.#options.code.isHalted(revisionUnit(projectionId, before.revision));
     goLive(tables, swap, before, offset, changed, halted ? 0 : this.#options.keptRevisions);
+    pass();
   }
 
-  /** They are all of one key: the last one holds. */
-  async #release(release: ProjectionReleaseValue, offset: number): Promise<void> {
-    const { tables, changes } = this.#options;
-    if (heldRow(tables, this.#units, release) === undefined) return;
-    const last = await lastRecorded(changes, offset, () => true, this.#rows, this.#turned);
+  /** Of the changes of a release, which are all of one key. @throws where it is closed meanwhile */
+  async #lastOf(offset: number): Promise<Change | undefined> {
+    const last = await lastRecorded(this.#options.changes, offset, () => true, this.#rows, this.#turned);
     if (this.#steps.closed) throw new Error('the tenant is followed no more');
+    return last;
+  }
+
+  #release(release: ProjectionReleaseValue, last: Change | undefined): void {
+    const { tables } = this.#options;
+    if (heldRow(tables, this.#units, release) === undefined) return;
     tables.faults.setDeparted(release.projectionId, release.revision);
     if (last !== undefined) storeChange(tables, this.#units, last);
   }

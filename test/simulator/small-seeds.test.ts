@@ -13,6 +13,8 @@ const { ChangesWriter } = await import('../../src/projections/changes-writer.js'
 /** `SIM_SEED=n` replays one seed with its trace; `SIM_SEEDS=n` runs so many. */
 const only = process.env['SIM_SEED'];
 const SEEDS = Number(process.env['SIM_SEEDS'] ?? 100);
+/** Seed 50: a standby had the rows of an input in a checkpoint before its place. */
+const inTurns = (plan: ReturnType<typeof planOf>): ReturnType<typeof planOf> => ({ ...plan, inTurns: true });
 const BUDGET_MS = 20_000;
 const ERASING_BUDGET_MS = 10_000;
 
@@ -32,7 +34,7 @@ it(
     let seed = only === undefined ? 1 : Number(only);
     const last = only === undefined ? SEEDS : seed;
     for (; seed <= last && performance.now() < until; seed++) {
-      const { problems, trace } = await simulate(planOf(seed));
+      const { problems, trace } = await simulate(inTurns(planOf(seed)));
       if (only !== undefined) t.diagnostic(trace.join('\n'));
       if (problems.length > 0)
         assert.fail(
@@ -43,7 +45,10 @@ it(
   },
 );
 
-/** An input in parts that was erased before its owner went on with it: its own rows were put back to its first changes, and then forth again. */
+/**
+ * An input in parts that was erased before its owner went on with it: its own rows were put back to its first changes, and then forth again.
+ * And a standby that met the first swap of all in the same page as inputs that were erased passed these over: their changes came while it swapped.
+ */
 const ERASING_ONCE_WRONG = [930_625];
 
 it('erasures where bounds are so small', { skip: only !== undefined, timeout: 12 * ERASING_BUDGET_MS }, async (t) => {
@@ -51,7 +56,7 @@ it('erasures where bounds are so small', { skip: only !== undefined, timeout: 12
   let ran = 0;
   for (const seed of [...ERASING_ONCE_WRONG, ...Array.from({ length: SEEDS }, (_, i) => i + 1)]) {
     if (ran >= ERASING_ONCE_WRONG.length && performance.now() > until) break;
-    const { problems, trace } = await simulate(erasingPlanOf(seed));
+    const { problems, trace } = await simulate(inTurns(erasingPlanOf(seed)));
     if (problems.length > 0) assert.fail(`seed ${seed}: ${problems.join('\n')}\n\n${trace.slice(-40).join('\n')}`);
     ran++;
   }
@@ -60,7 +65,7 @@ it('erasures where bounds are so small', { skip: only !== undefined, timeout: 12
 
 mutant(
   'an input in parts that does not know its own rows once it is erased',
-  async (seed) => (await simulate(erasingPlanOf(seed))).problems.length,
+  async (seed) => (await simulate(inTurns(erasingPlanOf(seed)))).problems.length,
   ChangesWriter.prototype,
   'recordedOf',
   (recordedOf) =>

@@ -52,6 +52,8 @@ export interface WorldOptions {
   readonly strictReads?: boolean;
   readonly flushEntries: number;
   readonly tailBytes: number;
+  /** Subscribers go through history in turns, as those of clients do. */
+  readonly inTurns?: boolean;
   /** Changes of one produce: of an input with more they come in parts. */
   readonly changesPerProduce: number;
   /** Of work over all rows of a projection, so many at a time. */
@@ -355,7 +357,7 @@ export class World {
       label: standby ? 'stands by' : 'opens',
       weight: 1,
       run: () => {
-        pushedInto(task, pushed);
+        pushedInto(task, pushed, this.options.inTurns === true ? null : undefined);
         task.open({ standby }).then(
           () => (running.open = true),
           (error: unknown) => {

@@ -35,11 +35,15 @@ export const hubOf = (tenant: TenantFeed): FeedHub =>
     },
   });
 
-/** Pushes into the list what a subscription to the tenant is pushed from now on. */
-export function pushedInto(tenant: TenantFeed, pushed: Change[]): void {
+/** Pushes into the list what a subscription to the tenant is pushed from now on. `nextPage`: as that of a subscription; in turns, as clients' are, where it is null. */
+export function pushedInto(
+  tenant: TenantFeed,
+  pushed: Change[],
+  nextPage: (() => Promise<void>) | null = nextTurn,
+): void {
   hubOf(tenant)
     .subscribe(
-      { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined, nextPage: nextTurn },
+      { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined, nextPage: nextPage ?? undefined },
       { push: (change) => pushed.push(change) > 0, ended: () => undefined },
     )
     .start();

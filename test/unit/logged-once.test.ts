@@ -37,7 +37,7 @@ test('messages that were trimmed while a webhook endpoint was away are told of t
         id: 'endpoint',
         tenantId: 'one',
         messages: EVENT_MESSAGES,
-        hub: {} as FeedHub,
+        hub: { inTurn: (_: string, read: () => Promise<unknown>) => read() } as unknown as FeedHub,
         logger,
         timers: systemTimers,
       },
