@@ -35,7 +35,10 @@ export class CatalogRoom {
     if (refusal !== undefined) throw refusal;
   }
 
-  /** Keeps room for what is being written, the outcome of a compilation unless given, until what this gives is called. @throws StatefoldError QUOTA_EXCEEDED */
+  /**
+   * Keeps room for what is being written, the outcome of a compilation unless given, until what this gives is called.
+   * @throws StatefoldError QUOTA_EXCEEDED
+   */
   reserve(tenantId: string, bytes = OUTCOME_BYTES): () => void {
     this.require(tenantId);
     this.#reserved.add(tenantId, bytes);

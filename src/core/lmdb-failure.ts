@@ -22,7 +22,7 @@ const saysLost = (error: unknown): boolean => error instanceof Error && LOST.tes
  * What failed is the environment and not the one write: no transaction succeeds from then on, and only a process that opens it anew
  * can write it. The write that did it fails with the disk's own error, and those behind it never end: so lmdb is asked.
  */
-export function isEnvironmentLost(environment: Environment, failure: Error): boolean {
+function isEnvironmentLost(environment: Environment, failure: Error): boolean {
   if (saysLost(failure)) return true;
   try {
     environment.resetReadTxn();
@@ -31,6 +31,19 @@ export function isEnvironmentLost(environment: Environment, failure: Error): boo
   } catch (error) {
     return saysLost(error);
   }
+}
+
+/** To be called with what each write failed of: tells `onLost`, once, where it was the environment that failed. */
+export function watchLoss(
+  environment: Environment,
+  onLost: ((cause: Error) => void) | undefined,
+): (failure: Error) => void {
+  let told = false;
+  return (failure) => {
+    if (told || onLost === undefined || !isEnvironmentLost(environment, failure)) return;
+    told = true;
+    onLost(failure);
+  };
 }
 
 /** Of lmdb's databases. */

@@ -189,7 +189,8 @@ export class BrokerConnection {
   }
 
   /**
-   * Where a quota holds the client back it is sent when the broker reads again, and its time runs from then on; not at all where that is later than `timeoutMs`.
+   * Where a quota holds the client back it is sent when the broker reads again, and its time runs from then on; not at all where that
+   * is later than `timeoutMs`.
    * @throws UnsentError | UnansweredError; after the latter the connection is gone, and what else waited on it too.
    */
   send<T>(call: Call<T>, timeoutMs: number): Promise<T> {

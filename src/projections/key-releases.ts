@@ -1,15 +1,14 @@
 import type { State } from '../code-host/code-host.js';
 import type { Change } from '../core/change.js';
-import { nextTurn } from '../core/slices.js';
-import { SLICE } from '../jobs/sliced-job.js';
-import { lastRecorded } from './recorded-order.js';
 import type { Fault } from '../core/event.js';
 import { FOLD_READ_BYTES } from '../core/reads.js';
 import type { ChangeValue, ProjectionReleaseValue, ReleaseMode } from '../core/records.js';
+import { nextTurn } from '../core/slices.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ChangesWriter } from './changes-writer.js';
 import { bytesOfValue, PRODUCE } from './portions.js';
 import type { InputFeed } from '../feed/inputs.js';
+import { SLICE } from '../jobs/sliced-job.js';
 import {
   changeOfRow,
   commitsBetween,
@@ -19,6 +18,7 @@ import {
   type KeyRow,
 } from './projection-fold.js';
 import { storeChange, type RevisionUnit } from './projection-unit.js';
+import { lastRecorded } from './recorded-order.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 
 /** What a retry or a skip came to. `changes` counts the states that it told. */

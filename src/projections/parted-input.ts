@@ -2,11 +2,11 @@ import type { TenantCode } from '../code-host/tenant-code.js';
 import type { Change } from '../core/change.js';
 import { eventsOf, type StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
-import { inSlices, nextTurn } from '../core/slices.js';
+import { inSlices } from '../core/slices.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { ChangesWriter } from './changes-writer.js';
 import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js';
-import { inSequence } from './recorded-order.js';
+import { inSequence, othersTurned } from './recorded-order.js';
 import {
   beforeHalt,
   compareUnits,
@@ -177,15 +177,8 @@ export class PartedInput {
     let seen = 0;
     for (const change of this.#options.changes.recordedOf(this.#commit.offset)) {
       yield change;
-      if (++seen % ROWS_PER_TURN === 0 && !(await this.#turned(isClosed))) return;
+      if (++seen % ROWS_PER_TURN === 0 && !(await othersTurned(this.#options.tables.section, isClosed))) return;
     }
-  }
-
-  /** Others have had their turn, and the disk has taken what was set; false: it is closed. */
-  async #turned(isClosed: () => boolean): Promise<boolean> {
-    await nextTurn();
-    await this.#options.tables.section.room();
-    return !isClosed();
   }
 
   async #recorded(isClosed: () => boolean): Promise<Told[]> {
@@ -214,7 +207,7 @@ export class PartedInput {
    */
   async #store(own: ReadonlySet<string>, through: number, isClosed: () => boolean): Promise<void> {
     const { changes, tables } = this.#options;
-    const turned = (): Promise<boolean> => this.#turned(isClosed);
+    const turned = (): Promise<boolean> => othersTurned(tables.section, isClosed);
     for await (const change of inSequence(changes, this.#commit.offset, ROWS_PER_TURN, turned)) {
       if (change.sequence > through) break;
       const row = this.#rowOf(change);

@@ -36,11 +36,11 @@ import {
 } from './projection-unit.js';
 import { eventsIn, takeEvents, type StoredCommit } from '../core/event.js';
 import { FOLD_READ_BYTES } from '../core/reads.js';
-import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
-import { inSequence } from './recorded-order.js';
+import { SLICE, StorePace, type SliceBounds } from '../jobs/sliced-job.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { ProjectionReads } from './projection-reads.js';
 import { withRecorded } from './recorded-inputs.js';
+import { inSequence } from './recorded-order.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 import { ToldOfSwap } from './told-of-swap.js';
 
@@ -595,7 +595,6 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
         );
     const changed = await made.run();
     await this.#storeTold(projectionId, offset);
-    this.#mustGoOn();
     const kept =
       before !== undefined && code.isHalted(revisionUnit(projectionId, before.revision))
         ? 0
@@ -620,12 +619,11 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const { tables, changes } = this.#options;
     if (!tables.hasErasures) return;
     const { rows } = this.#options.slice ?? SLICE;
-    const turned = async (): Promise<boolean> => {
-      await nextTurn();
-      this.#mustGoOn();
-      await tables.section.room();
-      return true;
-    };
+    const pace = new StorePace(
+      () => tables.section.room(),
+      () => this.#mustGoOn(),
+    );
+    const turned = (): Promise<boolean> => pace.next().then(() => true);
     for await (const change of inSequence(changes, offset, rows, turned))
       if (change.projectionId === projectionId) storeNewer(tables, this.#units, change);
   }

@@ -1,5 +1,14 @@
 import type { Change } from '../core/change.js';
+import { nextTurn } from '../core/slices.js';
+import type { StoreSection } from '../store/local-store.js';
 import type { ChangesWriter } from './changes-writer.js';
+
+/** Others have had their turn, and the disk has taken what was set; false: it is closed. */
+export async function othersTurned(section: Pick<StoreSection, 'room'>, isClosed: () => boolean): Promise<boolean> {
+  await nextTurn();
+  await section.room();
+  return !isClosed();
+}
 
 /**
  * The accepted changes of an input, in the order of their sequences. There may be any number, and their states may be large: only

@@ -11,10 +11,9 @@ import { heldRow } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { FollowingSwap, goLive } from './projection-swap.js';
 import { withRecorded } from './recorded-inputs.js';
-import { inSequence, lastRecorded } from './recorded-order.js';
+import { inSequence, lastRecorded, othersTurned } from './recorded-order.js';
 import { storeChange, storeNewer, unitsOf, type RevisionUnit } from './projection-unit.js';
 import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
-import { nextTurn } from '../core/slices.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
@@ -136,12 +135,7 @@ export class StandbyProjections implements SteppedWork {
     return (this.#options.slice ?? SLICE).rows;
   }
 
-  /** Others have had their turn, and the disk has taken what was set; false: it is closed. */
-  readonly #turned = async (): Promise<boolean> => {
-    await nextTurn();
-    await this.#options.tables.section.room();
-    return !this.#steps.closed;
-  };
+  readonly #turned = (): Promise<boolean> => othersTurned(this.#options.tables.section, () => this.#steps.closed);
 
   /** Without a projection no input has a change. */
   #recordedTo(): number {

@@ -2,7 +2,7 @@ import { asBinary, open, type RootDatabase } from 'lmdb';
 import { UNBOUNDED, type Hold, type MemoryBudget } from '../core/budget.js';
 import { eventLoop } from '../core/event-loop.js';
 import { LOG_RESERVE_BYTES, requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
-import { isEnvironmentLost, lmdbFailure } from '../core/lmdb-failure.js';
+import { lmdbFailure, watchLoss } from '../core/lmdb-failure.js';
 import type { Logger } from '../core/logger.js';
 import { SharedCache } from '../core/shared-cache.js';
 import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
@@ -73,7 +73,8 @@ export class LocalStore {
   readonly #dropping = new Map<string, Promise<void>>();
   readonly #remembered: SharedCache;
   readonly #moments: FlushMoments;
-  #lost = false;
+  readonly #writeFailed: (failure: Error) => void;
+  readonly #ranges = new OpenRanges();
 
   constructor(options: LocalStoreOptions) {
     this.#moments = new FlushMoments(options.flushAfterMs ?? 250);
@@ -82,6 +83,7 @@ export class LocalStore {
     this.#options = options;
     this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', ...STORE_TUNING });
     makeFilesPrivate(options.path);
+    this.#writeFailed = watchLoss(this.#db, options.onLost);
     const format = options.format ?? STORE_FORMAT;
     if (this.#db.get(FORMAT_KEY) !== format) {
       this.#db.clearSync();
@@ -95,15 +97,6 @@ export class LocalStore {
       this.#db.removeSync(key);
     }
   }
-
-  /** What a write failed of. */
-  readonly #failed = (error: unknown): void => {
-    void lmdbFailure(error).then((failure) => {
-      if (this.#lost || !isEnvironmentLost(this.#db, failure)) return;
-      this.#lost = true;
-      this.#options.onLost?.(failure);
-    });
-  };
 
   get path(): string {
     return this.#options.path;
@@ -129,9 +122,10 @@ export class LocalStore {
       flushEntries,
       untilFlush: () => this.#moments.take(),
       requireRoom: (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES),
-      failed: this.#failed,
+      failed: (error) => void lmdbFailure(error).then(this.#writeFailed),
       hold: budget.tenant(tenantOfKey(name)).hold('entries'),
       remembered: this.#remembered,
+      ranges: this.#ranges,
     });
   }
 
@@ -219,7 +213,8 @@ export interface StoreSectionOptions {
   readonly hold?: Hold;
   /** What the sections of all tenants may remember together. */
   readonly remembered?: SharedCache;
-  readonly ranges?: OpenRanges;
+  /** That are read now, of all sections. */
+  readonly ranges: OpenRanges;
 }
 
 /** Entries of one partition with write-behind: changes are seen at once and written together with the checkpoint. */
@@ -270,7 +265,7 @@ export class StoreSection {
     failed = () => undefined,
     hold = UNBOUNDED.tenant('').hold('entries'),
     remembered = new SharedCache(Infinity),
-    ranges = new OpenRanges(),
+    ranges,
   }: StoreSectionOptions) {
     this.#ranges = ranges;
     this.#failed = failed;

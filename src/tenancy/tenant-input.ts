@@ -185,13 +185,15 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     if (partition === 0) return this.first.caughtUp();
     for (;;) {
       const task = this.#tasks.get(partition);
+      if (task === undefined) {
+        await this.#nextHere();
+        continue;
+      }
       try {
-        if (task !== undefined) return await task.aggregates.caughtUp();
-        if (this.#closed) throw new NotOwnerError();
-        await new Promise<void>((resolve) => this.#awaited.push(resolve));
+        return await task.aggregates.caughtUp();
       } catch (error) {
         if (!(error instanceof NotOwnerError) || this.#closed) throw error;
-        await task?.ended;
+        await task.ended;
       }
     }
   }
@@ -274,9 +276,14 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     for (;;) {
       const { here } = this;
       if (here.length === this.count) return here;
-      if (this.#closed) throw new NotOwnerError();
-      await new Promise<void>((resolve) => this.#awaited.push(resolve));
+      await this.#nextHere();
     }
+  }
+
+  /** Resolves when one more partition is here, or this is closed. @throws NotOwnerError where it is closed already */
+  async #nextHere(): Promise<void> {
+    if (this.#closed) throw new NotOwnerError();
+    await new Promise<void>((resolve) => this.#awaited.push(resolve));
   }
 
   get here(): readonly AggregatePartition[] {

@@ -58,6 +58,8 @@ export class SimDisk {
         return this.#commit(owner, writes);
       },
     };
+    // Between two steps, and none of them: where ranges are closed is nobody's choice.
+    const ranges = new OpenRanges((work) => void realImmediate(work));
     return {
       section: (name) =>
         new StoreSection({
@@ -66,8 +68,7 @@ export class SimDisk {
           logger: silentLogger,
           flushEntries,
           untilFlush: () => 250,
-          // Between two steps, and none of them: where ranges are closed is nobody's choice.
-          ranges: new OpenRanges((work) => void realImmediate(work)),
+          ranges,
         }),
     };
   }

@@ -357,7 +357,7 @@ export class World {
       label: standby ? 'stands by' : 'opens',
       weight: 1,
       run: () => {
-        pushedInto(task, pushed, this.options.inTurns === true ? null : undefined);
+        pushedInto(task, pushed, this.options.inTurns);
         task.open({ standby }).then(
           () => (running.open = true),
           (error: unknown) => {

@@ -35,15 +35,11 @@ export const hubOf = (tenant: TenantFeed): FeedHub =>
     },
   });
 
-/** Pushes into the list what a subscription to the tenant is pushed from now on. `nextPage`: as that of a subscription; in turns, as clients' are, where it is null. */
-export function pushedInto(
-  tenant: TenantFeed,
-  pushed: Change[],
-  nextPage: (() => Promise<void>) | null = nextTurn,
-): void {
+/** Pushes into the list what a subscription to the tenant is pushed from now on. `inTurns`: it goes through history as those of clients do. */
+export function pushedInto(tenant: TenantFeed, pushed: Change[], inTurns = false): void {
   hubOf(tenant)
     .subscribe(
-      { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined, nextPage: nextPage ?? undefined },
+      { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined, nextPage: inTurns ? undefined : nextTurn },
       { push: (change) => pushed.push(change) > 0, ended: () => undefined },
     )
     .start();

@@ -1,7 +1,7 @@
 import { open, type Database, type RootDatabase } from 'lmdb';
 import { DAY_MS } from '../../core/clock.js';
 import { LOG_RESERVE_BYTES, SpaceCheck } from '../../core/disk-space.js';
-import { isEnvironmentLost, lmdbFailure } from '../../core/lmdb-failure.js';
+import { lmdbFailure, watchLoss } from '../../core/lmdb-failure.js';
 import { makeFilesPrivate, makePrivateFolder } from '../../core/private-folder.js';
 import { nextTurn } from '../../core/slices.js';
 import {
@@ -83,7 +83,7 @@ export class LmdbLog implements Log {
   readonly #space: SpaceCheck;
   readonly #now: () => number;
   readonly #onDropped: LmdbLogOptions['onDropped'];
-  #onLost: LmdbLogOptions['onLost'];
+  readonly #writeFailed: (failure: Error) => void;
   readonly #cleaner: NodeJS.Timeout;
   #nextTopicId = 1;
   #cleaning: Promise<void> = Promise.resolve();
@@ -96,7 +96,6 @@ export class LmdbLog implements Log {
     this.#space = new SpaceCheck(options.path, options.reserveBytes ?? LOG_RESERVE_BYTES);
     this.#now = options.now ?? Date.now;
     this.#onDropped = options.onDropped;
-    this.#onLost = options.onLost;
     // Without overlappingSync a transaction is on disk when its promise resolves.
     // Without lmdb-js's own batches of a turn a failed commit rejects the promises that we hold, and none that nobody does;
     // the threshold keeps what comes in one turn in one transaction.
@@ -109,6 +108,7 @@ export class LmdbLog implements Log {
     };
     this.#root = open<Buffer, Buffer>({ path: options.path, encoding: 'binary', keyEncoding: 'binary', ...tuning });
     makeFilesPrivate(options.path);
+    this.#writeFailed = watchLoss(this.#root, options.onLost);
     this.#topicsDb = this.#root.openDB<TopicMeta, string>({ name: 'topics', encoding: 'json' });
     const left: TopicMeta[] = [];
     for (const { key, value } of this.#topicsDb.getRange()) {
@@ -252,10 +252,7 @@ export class LmdbLog implements Log {
   }
 
   #failure(key: Buffer, cause: Error): Error {
-    if (this.#onLost !== undefined && isEnvironmentLost(this.#root, cause)) {
-      this.#onLost(cause);
-      this.#onLost = undefined;
-    }
+    this.#writeFailed(cause);
     let visible = true;
     try {
       this.#root.resetReadTxn();
