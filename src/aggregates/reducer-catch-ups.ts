@@ -227,10 +227,11 @@ export class ReducerCatchUps {
         }
         run.behindFrom = Infinity;
         const { position, end } = run.progress;
-        window = await (ahead ?? this.#window(aggregateType, position, end));
+        window = await (ahead ?? this.#window(run, position, end));
+        if (isOver()) break;
         const { groups, events, next } = window;
         // The next one is read while this is folded.
-        ahead = next < end && next > position ? this.#window(aggregateType, next, end) : undefined;
+        ahead = next < end && next > position ? this.#window(run, next, end) : undefined;
         ahead?.catch(() => undefined);
         await reducers.catchUp(groups);
         if (isOver()) break;
@@ -261,15 +262,16 @@ export class ReducerCatchUps {
     drop();
   }
 
-  /** Reads the next window, from an offset on. */
-  async #window(aggregateType: string, from: number, end: number): Promise<Window> {
+  /** Reads the next window, from an offset on. That of a run which is over ends with the page that is on its way: another binding reads it all again. */
+  async #window(run: Run, from: number, end: number): Promise<Window> {
     const { inputs } = this.#options;
+    const { aggregateType } = run.reducer;
     const byAggregate = new Map<string, AggregateCommit[]>();
     const hold = (this.#options.budget ?? UNBOUNDED.tenant('')).hold('catch_ups');
     let next = from;
     let events = 0;
     const { bytes: most, commits: mostCommits } = WINDOW;
-    for (let bytes = 0, count = 0; next < end && bytes < most && count < mostCommits && !this.#closed;) {
+    for (let bytes = 0, count = 0; next < end && bytes < most && count < mostCommits && !this.#closed && !run.cancelled;) {
       // A window is as large as there is room for, and at least one page.
       if (next > from && hold.full !== undefined) break;
       let page: Page<Input>;
