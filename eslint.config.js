@@ -49,7 +49,7 @@ const IMPORTS = {
   snapshots: ['core', 'log', 'store'],
   // Of the code host's port only types: what a compilation found is part of an artefact's record.
   catalog: ['core', 'log', 'code-host'],
-  deployments: ['core', 'catalog', 'code-host', 'aggregates', 'projections', 'tenancy', 'webhooks'],
+  deployments: ['core', 'jobs', 'catalog', 'code-host', 'aggregates', 'projections', 'tenancy', 'webhooks'],
   // Given, when, then: run beside a project on somebody's machine, and by the service.
   fixtures: ['core', 'code-host'],
   inspection: [

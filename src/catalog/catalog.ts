@@ -149,6 +149,12 @@ export interface ProjectionEntity
   readonly webhook?: Omit<EndpointEntity, 'tenantId' | 'endpointId' | 'source'>;
 }
 
+/** All code that it names, that of revisions too; one that shares its code with another is there as often. */
+export const artefactsOf = (entity: ReducerEntity | ProjectionEntity): readonly string[] => [
+  entity.artefactId,
+  ...('earlier' in entity ? (entity.earlier ?? []).map(({ artefactId }) => artefactId) : []),
+];
+
 /** The schema that the data of a type's events must fit. */
 export interface EventTypeEntity {
   readonly tenantId: string;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
-import type { Catalog, EntityKind, KeyEntity, TenantEntity } from './catalog.js';
+import { artefactsOf, type Catalog, type EntityKind, type KeyEntity, type TenantEntity } from './catalog.js';
 import type { UnshownKey } from './first-key.js';
 import { hashApiKey, mintApiKey } from './keys.js';
 import type { Quotas } from '../core/quotas.js';
@@ -196,10 +196,10 @@ export async function deleteTenant(
 const OWNED = ['binding', 'projection', 'eventType', 'endpoint', 'reducer', 'artefact'] as const;
 
 async function removeArtefacts(catalog: Catalog, tenantId: string): Promise<void> {
-  const artefacts = [...catalog.list('reducer', tenantId), ...catalog.list('projection', tenantId)].map(
-    ({ value }) => value.artefactId,
+  const artefacts = [...catalog.list('reducer', tenantId), ...catalog.list('projection', tenantId)].flatMap(
+    ({ value }) => artefactsOf(value),
   );
-  await removedInTurn(artefacts, (artefactId) => catalog.artefacts.delete(artefactId));
+  await removedInTurn([...new Set(artefacts)], (artefactId) => catalog.artefacts.delete(artefactId));
 }
 
 /**

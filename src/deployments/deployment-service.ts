@@ -3,15 +3,16 @@ import { promisify } from 'node:util';
 import { setTimeout as delay } from 'node:timers/promises';
 import { backOff, type BackOff } from '../core/back-off.js';
 import { gunzip, gzip } from 'node:zlib';
-import type {
-  ArtefactFields,
-  BindingEntity,
-  Catalog,
-  EndpointEntity,
-  FormerBinding,
-  ProjectionEntity,
-  ReducerEntity,
-  RevisionEntity,
+import {
+  artefactsOf,
+  type ArtefactFields,
+  type BindingEntity,
+  type Catalog,
+  type EndpointEntity,
+  type FormerBinding,
+  type ProjectionEntity,
+  type ReducerEntity,
+  type RevisionEntity,
 } from '../catalog/catalog.js';
 import type { CodeHost, CompileResult } from '../code-host/code-host.js';
 import type { Clock } from '../core/clock.js';
@@ -32,7 +33,8 @@ import type { SourceFile } from './source-file.js';
 import { unambiguous } from './binding-records.js';
 import { ProjectionRevisions } from './projection-revisions.js';
 import { boundClass } from './reducer-choice.js';
-import { revised, revisionsOf, withRevisions } from './revisions.js';
+import { inUseOf, revised, revisionsOf, withRevisions } from './revisions.js';
+import { UnusedCode } from './unused-code.js';
 import { UploadWaits, type LiveProjections, type ProjectionReached } from './upload-waits.js';
 import { UploadChecks, type ProjectionCheck, type ReducerCheck } from './upload-checks.js';
 
@@ -80,6 +82,8 @@ export class DeploymentService implements Deployments {
   readonly #waits: UploadWaits;
   readonly #checks: UploadChecks;
   readonly #room: CatalogRoom;
+  readonly #unused: UnusedCode;
+  readonly #projectionLife: (tenantId: string, projectionId: string) => Promise<ProjectionLife>;
   readonly #closing = new AbortController();
 
   constructor(options: DeploymentServiceOptions) {
@@ -88,7 +92,15 @@ export class DeploymentService implements Deployments {
     this.#room = room;
     const projectionLife = async (tenantId: string, projectionId: string): Promise<ProjectionLife> =>
       (await projectionsOf(tenantId)).life(projectionId);
+    this.#projectionLife = projectionLife;
     this.#revisions = new ProjectionRevisions({ catalog, room: this.#room, projectionLife, now: () => this.#now() });
+    this.#unused = new UnusedCode({
+      catalog,
+      serves: options.serves,
+      runs: async (tenantId, projectionId, artefactId) =>
+        inUseOf(await projectionLife(tenantId, projectionId)).has(artefactId),
+      logger: options.logger,
+    });
     onSuspension(catalog, ({ tenantId }, suspended) => {
       // At its start the service resumes all of them.
       if (!suspended && options.serves(tenantId)) this.#resume(tenantId);
@@ -121,6 +133,7 @@ export class DeploymentService implements Deployments {
   /** Waits for the compilations under way. */
   async close(): Promise<void> {
     this.#closing.abort();
+    this.#unused.close();
     await Promise.allSettled(this.#compilations.values());
   }
 
@@ -140,7 +153,7 @@ export class DeploymentService implements Deployments {
       createdAt: this.#now(),
       codeBytes,
     };
-    await catalog.put('reducer', reducerId, 0, reducer);
+    await this.#naming(reducerId, () => catalog.put('reducer', reducerId, 0, reducer));
     this.#background(this.#ofReducer(reducerId, reducer));
     return reducer;
   }
@@ -171,7 +184,7 @@ export class DeploymentService implements Deployments {
     const codeBytes = await this.#keepSources(artefactId, sources);
     const uploadedAt = this.#now();
     const newest = { artefactId, status: 'compiling' as const, codeBytes };
-    let projection: ProjectionEntity = {
+    const first: ProjectionEntity = {
       tenantId,
       projectionId,
       ...newest,
@@ -179,12 +192,17 @@ export class DeploymentService implements Deployments {
       revision: 1,
       createdAt: uploadedAt,
     };
-    if (before === undefined) await catalog.put('projection', projectionId, 0, projection);
-    else
-      projection = await catalog.update('projection', projectionId, (value) => ({
-        ...revised(value, { ...newest, uploadedAt }, uploadedAt),
+    const projection = await this.#naming(artefactId, async () => {
+      if (before === undefined) {
+        await catalog.put('projection', projectionId, 0, first);
+        return first;
+      }
+      const inUse = inUseOf(await this.#projectionLife(tenantId, projectionId));
+      return catalog.update('projection', projectionId, (value) => ({
+        ...revised(value, { ...newest, uploadedAt }, uploadedAt, inUse),
         sse: notifications?.sse ?? value.sse,
       }));
+    });
     this.#background(this.#ofProjection(projectionId, projection));
     return this.#notified(projection, await configure?.(projectionId));
   }
@@ -294,7 +312,6 @@ export class DeploymentService implements Deployments {
       throw error;
     }
     await catalog.remove('reducer', reducerId);
-    await catalog.artefacts.delete(reducer.artefactId);
   }
 
   async bind(
@@ -349,6 +366,17 @@ export class DeploymentService implements Deployments {
 
   #now(): string {
     return isoTimestamp(this.#options.clock.now());
+  }
+
+  /** Its sources are in the log by now. Where what is to name them is refused, they go again. */
+  async #naming<T>(artefactId: string, name: () => Promise<T>): Promise<T> {
+    try {
+      return await name();
+    } catch (error) {
+      // Else it may be there, or come to be.
+      if (error instanceof StatefoldError && !error.retryable) this.#unused.remove(artefactId);
+      throw error;
+    }
   }
 
   /** Resolves with the bytes that they take. */
@@ -456,12 +484,13 @@ export class DeploymentService implements Deployments {
   async #attempts(compilation: Compilation): Promise<void> {
     const { catalog, retry = RETRY } = this.#options;
     const { signal } = this.#closing;
-    for (let attempt = 1; !signal.aborted && !isClosed(catalog, compilation.fields.tenantId); attempt++) {
+    const isOver = (): boolean => isClosed(catalog, compilation.fields.tenantId) || !compilation.isNamed();
+    for (let attempt = 1; !signal.aborted && !isOver(); attempt++) {
       try {
         return await this.#compile(compilation);
       } catch (error) {
-        // It is taken up again when that is taken back.
-        if (error instanceof TenantSuspendedError) continue;
+        // It is taken up again when that is taken back; what nobody names any more is over.
+        if (error instanceof TenantSuspendedError || !compilation.isNamed()) continue;
         if (isLasting(error, attempt) && (await this.#failed(compilation, error))) return;
         this.#options.logger.warn({ err: error }, 'a compilation did not end; it is tried again');
         await delay(backOff(attempt - 1, retry), undefined, { signal, ref: false }).catch(() => undefined);
@@ -483,7 +512,7 @@ export class DeploymentService implements Deployments {
     }
   }
 
-  async #compile({ kind, fields, finish }: Compilation): Promise<void> {
+  async #compile({ kind, fields, finish, isNamed }: Compilation): Promise<void> {
     const { codeHost, catalog, observer } = this.#options;
     const { tenantId, artefactId } = fields;
     let release: (() => void) | undefined;
@@ -504,6 +533,8 @@ export class DeploymentService implements Deployments {
         await catalog.artefacts.put(artefactId, 'assembly', result.assembly);
       }
       await this.#finish(() => finish(result));
+      // It was deleted meanwhile, and what it had until then.
+      if (!isNamed()) this.#unused.remove(artefactId);
     } finally {
       release?.();
     }
@@ -518,7 +549,8 @@ export class DeploymentService implements Deployments {
           await this.#bind(reducer.tenantId, aggregateType, reducerId, className);
       await this.#options.catalog.update('reducer', reducerId, (value) => ({ ...value, ...outcome }));
     };
-    return { kind: 'reducer', fields: reducer, finish };
+    const isNamed = (): boolean => this.#options.catalog.get('reducer', reducerId) !== undefined;
+    return { kind: 'reducer', fields: reducer, finish, isNamed };
   }
 
   #ofProjection(projectionId: string, projection: ProjectionEntity): Compilation {
@@ -535,7 +567,11 @@ export class DeploymentService implements Deployments {
           : undefined;
       });
     };
-    return { kind: 'projection', fields: projection, finish };
+    const isNamed = (): boolean => {
+      const value = this.#options.catalog.get('projection', projectionId)?.value;
+      return value !== undefined && artefactsOf(value).includes(projection.artefactId);
+    };
+    return { kind: 'projection', fields: projection, finish, isNamed };
   }
 
   async #finish(update: () => Promise<void>): Promise<void> {
@@ -553,6 +589,8 @@ interface Compilation {
   readonly fields: ArtefactFields;
   /** Puts the outcome into the catalog. */
   readonly finish: (result: CompileResult) => Promise<void>;
+  /** It is in the catalog still. */
+  readonly isNamed: () => boolean;
 }
 
 /** What the service refuses is refused again; of anything else it takes some tries to know. */

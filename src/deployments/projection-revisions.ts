@@ -5,7 +5,7 @@ import type { ProjectionLife } from '../projections/projections.js';
 import { isHalted, revive } from './artefact-health.js';
 import type { CatalogRoom } from '../catalog/catalog-room.js';
 import type { RevisionAnswer } from './deployments.js';
-import { previousOf, revised, revisionsOf, withRevisions } from './revisions.js';
+import { inUseOf, previousOf, revised, revisionsOf, withRevisions } from './revisions.js';
 
 export interface ProjectionRevisionsOptions {
   readonly catalog: Catalog;
@@ -170,8 +170,9 @@ export class ProjectionRevisions {
       cause,
       of,
     };
+    const inUse = inUseOf(await this.#options.projectionLife(tenantId, projectionId));
     const { revision } = await this.#options.catalog.update('projection', projectionId, (value) =>
-      revised(value, newest, this.#options.now()),
+      revised(value, newest, this.#options.now(), inUse),
     );
     return { projectionId, revision, of, artefactId, status: 'building' };
   }

@@ -61,17 +61,21 @@ function newestOf(projection: ProjectionEntity): RevisionEntity {
 type Newest = Pick<RevisionEntity, 'artefactId' | 'status' | 'uploadedAt'> &
   Partial<Pick<RevisionEntity, 'compiledAt' | 'discovered' | 'cause' | 'of' | 'codeBytes'>>;
 
-/** The projection with a further revision, the newest one. */
-export function revised(projection: ProjectionEntity, newest: Newest, at: string): ProjectionEntity {
+/** The projection with a further revision, the newest one. Those whose code is `inUse` are not forgotten for it. */
+export function revised(
+  projection: ProjectionEntity,
+  newest: Newest,
+  at: string,
+  inUse: ReadonlySet<string>,
+): ProjectionEntity {
   const { tenantId, projectionId, createdAt, revision, sse, webhook } = projection;
   const earlier = [...revisionsOf(projection)];
   const sizes = earlier.map((one) => JSON.stringify(one).length);
   let bytes = sizes.reduce((sum, size) => sum + size, 0);
   while (earlier.length > REMEMBERED || bytes > REMEMBERED_BYTES) {
-    const forgotten = Math.max(
-      0,
-      earlier.findIndex(({ status }) => status === 'failed'),
-    );
+    const failed = earlier.findIndex(({ status }) => status === 'failed');
+    const forgotten = failed >= 0 ? failed : earlier.findIndex(({ artefactId }) => !inUse.has(artefactId));
+    if (forgotten < 0) break;
     earlier.splice(forgotten, 1);
     bytes -= sizes.splice(forgotten, 1)[0] ?? 0;
   }
@@ -87,6 +91,10 @@ export function revised(projection: ProjectionEntity, newest: Newest, at: string
     earlier,
   };
 }
+
+/** Ids of the code that runs, or may at once: live, being built, or kept for a rollback. */
+export const inUseOf = ({ live, building, kept }: ProjectionLife): ReadonlySet<string> =>
+  new Set([live, building, ...kept].flatMap((one) => one?.artefactId ?? []));
 
 /** The projection with every revision replaced by what `change` makes of it. */
 export function withRevisions(

@@ -13,7 +13,12 @@ const after = (uploads: number, className: string): ProjectionEntity => {
   let projection = first;
   for (let i = 1; i <= uploads; i++) {
     const discovered = [{ className, stateTypeName: 'S', kind: 'projection' as const }];
-    projection = revised(projection, { artefactId: `a${i}`, status: 'compiled', uploadedAt: AT, discovered }, AT);
+    projection = revised(
+      projection,
+      { artefactId: `a${i}`, status: 'compiled', uploadedAt: AT, discovered },
+      AT,
+      new Set(),
+    );
   }
   return projection;
 };

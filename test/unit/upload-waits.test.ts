@@ -132,10 +132,14 @@ test('a projection is waited for until its revision is live', async () => {
 
 test('a revision that can’t become live any more is not waited for', async () => {
   const compiled: ProjectionEntity = { ...PROJECTION, status: 'compiled' };
-  const next = revised(compiled, { artefactId: 'q', status: 'compiled', uploadedAt: AT }, AT);
+  const next = revised(compiled, { artefactId: 'q', status: 'compiled', uploadedAt: AT }, AT, new Set());
   const ends: Record<string, (world: World) => void> = {
     'a newer one is to be live': (world) =>
-      world.put('projection', 'p', revised(next, { artefactId: 'q2', status: 'compiled', uploadedAt: AT }, AT)),
+      world.put(
+        'projection',
+        'p',
+        revised(next, { artefactId: 'q2', status: 'compiled', uploadedAt: AT }, AT, new Set()),
+      ),
     'it was called off': (world) => world.put('projection', 'p', { ...next, cancelledAt: AT }),
     'it has too many strikes': (world) =>
       world.put('artefact', 'p@2', { tenantId: 't', unitId: 'p@2', strikes: [], faultedAt: AT }),
