@@ -47,7 +47,7 @@ const NAMES: Readonly<Record<BudgetKind, string>> = {
   answers: 'answers that their clients have not read',
   streams: 'pushed changes that their clients have not read',
   webhooks: 'webhooks that are not delivered',
-  uploads: 'uploads that are being read',
+  uploads: 'uploads and other bodies that are being read',
 };
 
 const INDEX = Object.fromEntries(BUDGET_KINDS.map((kind, i) => [kind, i])) as Readonly<Record<BudgetKind, number>>;

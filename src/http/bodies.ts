@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { scanJson } from '../core/json-scanner.js';
@@ -117,17 +117,23 @@ export const upload = <F extends Parameters>(
   },
 });
 
-/** The body, on the turn of its tenant on which it may be parsed. */
+/**
+ * The body, on the turn of its tenant on which it may be parsed; it is held of the tenant's budget as it comes.
+ * @throws StatefoldError PAYLOAD_TOO_LARGE, RATE_LIMITED, UNAVAILABLE; RequestAbortedError
+ */
 export async function readInTurn(request: IncomingMessage, maxBodyBytes: number): Promise<Buffer> {
-  const body = await readBody(request, maxBodyBytes);
-  const turn = memoryOf(request)?.turnFor(body.length);
+  const memory = memoryOf(request);
+  // express has the response beside the request.
+  const { res: response } = request as IncomingMessage & { readonly res?: ServerResponse };
+  const body = await readBody(request, maxBodyBytes, undefined, response && memory?.bodyOf(response));
+  const turn = memory?.turnFor(body.length);
   if (turn !== undefined) await turn;
   return body;
 }
 
 /**
  * A body of JSON, parsed on the turn of its tenant.
- * @throws StatefoldError UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE; JsonError, RequestAbortedError
+ * @throws StatefoldError UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, RATE_LIMITED, UNAVAILABLE; JsonError, RequestAbortedError
  */
 export async function readJson(
   request: IncomingMessage,

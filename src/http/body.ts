@@ -114,12 +114,14 @@ const crumbs = (): StatefoldError =>
 /**
  * The whole body in memory of its own: slices of it hold nothing else.
  * @param past What a body past the limit is told
+ * @param came Is told how much has come, as it comes; what it throws is the end of it
  * @throws StatefoldError PAYLOAD_TOO_LARGE without reading past the limit; INVALID_REQUEST for thousands of tiny chunks; RequestAbortedError
  */
 export function readBody(
   request: IncomingMessage,
   limit: number,
   past = (): Error => tooLarge(limit),
+  came?: (length: number) => void,
 ): Promise<Buffer> {
   if (declaredLength(request) > limit) return Promise.reject(past());
   return new Promise((resolve, reject) => {
@@ -130,6 +132,11 @@ export function readBody(
     };
     const onData = (chunk: Buffer): void => {
       if (chunks.length + chunk.length > limit) return refuse(past());
+      try {
+        came?.(chunks.length + chunk.length);
+      } catch (error) {
+        return refuse(error as Error);
+      }
       chunks.push(chunk);
       if (chunks.isCrumbs) refuse(crumbs());
     };

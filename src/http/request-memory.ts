@@ -42,6 +42,7 @@ export class RequestMemory {
   readonly #whileWaiting: (() => () => void) | undefined;
   readonly #enter: ((cost: number) => Promise<void> | undefined) | undefined;
   #answer: Hold | undefined;
+  #upload: Hold | undefined;
 
   private constructor(tenantId: string, memory: MemoryOfRequests) {
     const { budget, whileWaiting, turns } = memory;
@@ -86,7 +87,24 @@ export class RequestMemory {
   async uploadOf(response: ServerResponse, bytes: number): Promise<Hold> {
     const hold = await this.#tenant.acquire('uploads', bytes, this.#times.waitMs, this.#whileWaiting);
     giveBack(hold, response);
+    this.#upload = hold;
     return hold;
+  }
+
+  /**
+   * What a body of JSON is to tell of as it comes: it is held until the request is answered, unless that was done before it came. Who
+   * sends most of a body, and then nothing more, has no more of the process than the budget allows.
+   * @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room
+   */
+  bodyOf(response: ServerResponse): ((length: number) => void) | undefined {
+    if (this.#upload !== undefined) return undefined;
+    let hold: Hold | undefined;
+    return (length) => {
+      const missing = length - (hold?.bytes ?? 0);
+      if (missing <= COUNTED_BYTES) return;
+      if (hold === undefined) giveBack((hold = this.#tenant.hold('uploads')), response);
+      hold.take(Math.ceil(missing / COUNTED_BYTES) * COUNTED_BYTES);
+    };
   }
 
   /**

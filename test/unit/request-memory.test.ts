@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { connect, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { z } from 'zod';
 import { MemoryBudget } from '../../src/core/budget.js';
 import type { AppendCommand } from '../../src/core/event.js';
 import { answerError } from '../../src/http/answer.js';
 import { appendRoute, type AppendRouteOptions } from '../../src/http/append-route.js';
+import { json } from '../../src/http/bodies.js';
 import { Gateway } from '../../src/http/gateway/gateway.js';
+import { RequestMemory } from '../../src/http/request-memory.js';
 import { ToldOwnership } from '../support/edge-pair.js';
 import { until } from '../support/service.js';
 import { peers } from '../support/peers.js';
@@ -129,4 +132,37 @@ test('bodies on their way to an owner that does not answer are held of the budge
   await until(() => budget.held('appends') >= 8_100_000);
   assert.ok(budget.held('appends') <= 8 * MIB, 'half of the budget of the tenant');
   await gateway.close();
+});
+
+test('bodies of JSON whose clients stop before the end are held of the budget, and refused past it', async (t) => {
+  const budget = new MemoryBudget({ processBytes: 64 * MIB, tenantBytes: 16 * MIB });
+  const body = json(z.object({ text: z.string() }));
+  const settings = { maxBodyBytes: MIB, maxJsonDepth: 64 } as Parameters<typeof body.read>[1];
+  const url = await serve(t, (request, response) => {
+    RequestMemory.begin(request, 't', { budget, waitMs: 1000, stallMs: 30_000 });
+    body.read(Object.assign(request, { res: response }), settings).then(
+      () => response.end('{}'),
+      (error: unknown) => answerError(response, error, 'r'),
+    );
+  });
+  const { port, hostname } = new URL(url);
+  const whole = Buffer.from(JSON.stringify({ text: 'x'.repeat(900_000) }));
+  let answers = '';
+  const sockets = Array.from({ length: 8 }, () => {
+    const socket = connect(Number(port), hostname).on('data', (data) => (answers += data.toString('latin1')));
+    t.after(() => socket.destroy());
+    socket.write(
+      `POST / HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: ${whole.length}\r\n\r\n`,
+    );
+    socket.write(whole.subarray(0, 800_000));
+    return socket;
+  });
+  const refused = (): number => answers.split('HTTP/1.1 429').length - 1;
+  await until(() => budget.held('uploads') + refused() * 800_000 >= 8 * 800_000 - 8 * 64 * 1024);
+  assert.ok(refused() >= 3, 'a quarter of the budget of the tenant');
+  assert.ok(budget.held('uploads') <= 4 * MIB);
+
+  for (const socket of sockets) socket.write(whole.subarray(800_000));
+  await until(() => answers.split('HTTP/1.1 200').length - 1 === 8 - refused());
+  await until(() => budget.held() === 0);
 });
