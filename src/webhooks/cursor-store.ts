@@ -58,8 +58,8 @@ export interface CursorStore {
   /** Kept soon; later saves of the same id replace earlier ones. A function is asked when it is written, or loaded. */
   save(id: string, checkpoint: Saved): void;
   delete(id: string): void;
-  /** Writes what was saved before the call at once; resolves when it is durable. Rejects where it could not be written: it is tried again. */
-  flush(): Promise<void>;
+  /** Writes what was saved before the call at once; resolves when what was saved of the id is durable. Rejects where it could not be written. */
+  flush(id: string): Promise<void>;
   /** Resolves when all saves before the call are durable, or have failed for good. */
   close(): Promise<void>;
 }

@@ -219,7 +219,7 @@ export class EndpointOperations {
       store.save(idOf(endpoint), { ...checkpoint, replays: [...replays, replay] });
     }
     // Whoever was told so must be able to rely on it.
-    await store.flush();
+    await store.flush(idOf(endpoint));
   }
 
   /** How far the endpoint is, whether it runs or waits. @throws StatefoldError UNAVAILABLE while it only begins */

@@ -5,7 +5,7 @@ import { overWaitingSlices } from '../core/slices.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import { Retries } from '../log/journal/retry.js';
-import { appendsOf, type Log, type NewRecord, type PartitionRef } from '../log/log.js';
+import { appendsOf, AppendTooLargeError, type Log, type NewRecord, type PartitionRef } from '../log/log.js';
 
 export interface LatestRecordsOptions {
   readonly log: Log;
@@ -26,9 +26,14 @@ export interface LatestOf {
   valueOf(key: string): Buffer | null | Promise<Buffer | null>;
   /** It is in the log. */
   written?(key: string, value: Buffer | null, offset: number): void;
+  /** It is too large for the log, and is not tried again before it is another. */
+  refused?(key: string): void;
 }
 
-/** The last record of each key of a topic with one partition. Writes are gathered, and tried again until they are made or it is closed. */
+/**
+ * The last record of each key of a topic with one partition. Writes are gathered, and tried again until they are made or it is closed;
+ * one that is too large for the log is told of, and keeps none of the others from being written.
+ */
 export class LatestRecords {
   readonly #options: LatestRecordsOptions;
   readonly #kept: LatestOf;
@@ -40,7 +45,9 @@ export class LatestRecords {
   readonly #own = new Map<string, number>();
   /** The last that was read of a key while one of ours was under way. */
   readonly #met = new Map<string, { readonly value: Buffer | null; readonly offset: number }>();
-  #writing: Promise<boolean> | undefined;
+  /** Too large when they were written last. */
+  readonly #tooLarge = new Set<string>();
+  #writing: Promise<ReadonlySet<string>> | undefined;
   #reading: Promise<void> | undefined;
   #position = 0;
   #cancel: (() => void) | undefined;
@@ -89,12 +96,13 @@ export class LatestRecords {
     return this.#dirty.has(key);
   }
 
-  /** Writes what is to be written at once. @throws StatefoldError UNAVAILABLE where it could not be; it is tried again */
-  async flush(): Promise<void> {
+  /** Writes what is to be written at once. @throws StatefoldError UNAVAILABLE where what is kept of the key could not be; it is tried again */
+  async flush(key: string): Promise<void> {
     while (this.#writing !== undefined) await this.#writing;
     this.#cancel?.();
     // What changes while it is written is left to the next write.
-    if (!(await this.#flush()))
+    const failed = await this.#flush();
+    if (failed.has(key) || this.#tooLarge.has(key))
       throw new StatefoldError('UNAVAILABLE', `${this.#options.what} could not be saved; send the request again`);
   }
 
@@ -126,6 +134,7 @@ export class LatestRecords {
 
   #wrote(key: string, value: Buffer | null, offset: number): void {
     this.#own.set(key, offset);
+    this.#tooLarge.delete(key);
     this.#kept.written?.(key, value, offset);
     const met = this.#met.get(key);
     this.#met.delete(key);
@@ -140,23 +149,24 @@ export class LatestRecords {
     for (const { key } of part) this.#own.delete(key.toString('utf8'));
   }
 
-  #flush(): Promise<boolean> {
+  #flush(): Promise<ReadonlySet<string>> {
     const { gatherMs } = this.#options;
     this.#cancel = undefined;
-    return (this.#writing = this.#write().then((written) => {
+    return (this.#writing = this.#write().then((failed) => {
       this.#writing = undefined;
       if (this.#dirty.size > 0 && !this.#closed)
         this.#cancel = this.#timers.after(
-          written ? gatherMs : Math.max(gatherMs, this.#retries.delay),
+          failed.size === 0 ? gatherMs : Math.max(gatherMs, this.#retries.delay),
           () => void this.#flush(),
         );
-      return written;
+      return failed;
     }));
   }
 
-  /** Appends all that changed. Never rejects. */
-  async #write(): Promise<boolean> {
-    if (this.#dirty.size === 0) return true;
+  /** Appends all that changed; gives the keys of which it could not, which are tried again. Never rejects. */
+  async #write(): Promise<ReadonlySet<string>> {
+    const failures = new Set<string>();
+    if (this.#dirty.size === 0) return failures;
     const { log, what } = this.#options;
     const keys = [...this.#dirty];
     for (const key of keys) this.#own.set(key, Number.POSITIVE_INFINITY);
@@ -166,6 +176,7 @@ export class LatestRecords {
     const put = (key: string, value: Buffer | null): unknown => records.push({ key: Buffer.from(key), value });
     const failed = (key: string, error: unknown): void => {
       failure = error;
+      failures.add(key);
       this.#dirty.add(key);
     };
     // One takes a tenth of a millisecond and more, and there may be hundreds.
@@ -181,18 +192,36 @@ export class LatestRecords {
         return void failed(key, error);
       }
     });
-    for (const part of appendsOf(records, log.maxAppendBytes))
-      try {
-        const { baseOffset } = await log.append(this.#partition, part);
-        part.forEach(({ key, value }, i) => this.#wrote(key.toString('utf8'), value, baseOffset + i));
-        // Nobody else wrote meanwhile: there is nothing to read.
-        if (this.#position === baseOffset && this.#reading === undefined) this.#readOwn(part, baseOffset);
-      } catch (error) {
-        failure = error;
-        for (const { key } of part) this.#dirty.add(key.toString('utf8'));
-      }
+    for (const part of appendsOf(records, log.maxAppendBytes)) await this.#append(part, failed);
     if (failure === undefined) this.#retries.worked(`${what} are saved again`);
     else this.#retries.failed(failure, `${what} could not be saved; trying again`);
-    return failure === undefined;
+    return failures;
+  }
+
+  async #append(part: readonly NewRecord[], failed: (key: string, error: unknown) => void): Promise<void> {
+    try {
+      const { baseOffset } = await this.#options.log.append(this.#partition, part);
+      part.forEach(({ key, value }, i) => this.#wrote(key.toString('utf8'), value, baseOffset + i));
+      // Nobody else wrote meanwhile: there is nothing to read.
+      if (this.#position === baseOffset && this.#reading === undefined) this.#readOwn(part, baseOffset);
+    } catch (error) {
+      const [first] = part;
+      if (!(error instanceof AppendTooLargeError) || first === undefined)
+        return part.forEach(({ key }) => failed(key.toString('utf8'), error));
+      if (part.length === 1) return this.#refused(first.key.toString('utf8'), error);
+      // A broker may take less than was known of it: which one is too large shows by halves.
+      const half = Math.ceil(part.length / 2);
+      await this.#append(part.slice(0, half), failed);
+      await this.#append(part.slice(half), failed);
+    }
+  }
+
+  /** What the log has of it stays as it was. */
+  #refused(key: string, error: AppendTooLargeError): void {
+    const { what, logger } = this.#options;
+    if (!this.#tooLarge.has(key))
+      logger.error({ partition: this.#partition, key, err: error }, `${what}: one is too large to be saved`);
+    this.#tooLarge.add(key);
+    this.#kept.refused?.(key);
   }
 }

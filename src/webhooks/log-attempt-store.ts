@@ -69,6 +69,11 @@ export class LogAttemptStore implements AttemptStore {
         // What was released while it was written is written once more, as it is then.
         if (released.has(key) && !records.isTouched(key) && released.delete(key)) held.delete(key);
       },
+      // They are for a look at what went wrong lately: the next ones begin anew.
+      refused: (key) => {
+        released.delete(key);
+        held.delete(key);
+      },
     });
     return new LogAttemptStore(held, offsets, released, records, clock);
   }

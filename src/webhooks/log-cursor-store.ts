@@ -80,8 +80,8 @@ export class LogCursorStore implements CursorStore {
     if (this.#checkpoints.delete(id)) this.#records.touch(id);
   }
 
-  flush(): Promise<void> {
-    return this.#records.flush();
+  flush(id: string): Promise<void> {
+    return this.#records.flush(id);
   }
 
   async close(): Promise<void> {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
-import { AppendRefusedError } from '../../src/log/log.js';
+import { appendBytes, AppendRefusedError, tooLarge } from '../../src/log/log.js';
 import { LogCursorStore } from '../../src/webhooks/log-cursor-store.js';
 import { ManualTimers, until } from '../support/notifier-world.js';
 
@@ -64,13 +64,59 @@ test('what is asked to be written at once is, whatever changes meanwhile, and is
     return append(partition, records);
   };
   store.save('t1/p1', place(2));
-  await store.flush();
+  await store.flush('t1/p1');
   log.append = () => Promise.reject(new AppendRefusedError('the disk is full'));
   store.save('t1/p1', place(3));
-  await Promise.all([1, 2].map(() => assert.rejects(store.flush(), { code: 'UNAVAILABLE' })));
+  await Promise.all([1, 2].map(() => assert.rejects(store.flush('t1/p1'), { code: 'UNAVAILABLE' })));
   log.append = append;
-  await store.flush();
+  await store.flush('t1/p1');
   await store.close();
+});
+
+test('a checkpoint that is too large for the log is told of once, and keeps no other from being saved', async (t) => {
+  const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
+  const log = new LmdbLog({ path });
+  t.after(async () => {
+    await log.close();
+    await rm(path, { recursive: true, force: true });
+  });
+  const told: unknown[] = [];
+  const logger = {
+    ...silentLogger,
+    warn: (...line: unknown[]) => told.push(line),
+    error: (fields: { key?: string }) => told.push(fields.key),
+  };
+  const store = await LogCursorStore.open(log, logger, new ManualTimers());
+  const append = log.append.bind(log);
+  // As a broker does whose topic takes less than this service was told.
+  log.append = (partition, records) => {
+    const bytes = appendBytes(records);
+    return bytes > 1_000 ? Promise.reject(tooLarge(records.length, bytes, 1_000)) : append(partition, records);
+  };
+  const place = (end: number, pending = 0) => ({
+    end,
+    pending: Array.from({ length: pending }, (_, i) => [2 * i, 1] as [number, number]),
+    deadLetters: [],
+  });
+  const save = (end: number, pending: number): void => {
+    for (let i = 0; i < 5; i++) store.save(`t1/p${i}`, place(end, i === 3 ? pending : 0));
+  };
+  for (const end of [1_001, 1_002]) {
+    save(end, 500);
+    await store.flush('t1/p0');
+    await assert.rejects(store.flush('t1/p3'), { code: 'UNAVAILABLE' });
+  }
+  assert.deepEqual(told, ['t1/p3']);
+  const other = await LogCursorStore.open(log, silentLogger, new ManualTimers());
+  const ends = () => [0, 1, 2, 3, 4].map((i) => other.load(`t1/p${i}`)?.end);
+  assert.deepEqual(ends(), [1_002, 1_002, 1_002, undefined, 1_002]);
+
+  save(1_003, 1);
+  await store.flush('t1/p3');
+  await other.caughtUp();
+  assert.deepEqual(ends(), [1_003, 1_003, 1_003, 1_003, 1_003]);
+  assert.equal(told.length, 1);
+  await Promise.all([store.close(), other.close()]);
 });
 
 test('checkpoints of many endpoints are put together in slices, between which others have their turn', async (t) => {
@@ -87,7 +133,7 @@ test('checkpoints of many endpoints are put together in slices, between which ot
       return { end: i + 2, pending: [], deadLetters: [] };
     });
   turn();
-  await store.flush();
+  await store.flush('t1/p1');
   ended = true;
   assert.equal(new Set(turnsBefore).size, 20, 'each on a turn of its own');
   await store.close();
@@ -99,10 +145,10 @@ test('what was saved here stays, whatever older is read of it, and while it is w
   const other = await LogCursorStore.open(log, silentLogger, new ManualTimers());
   const ends = (of: LogCursorStore) => ['t1/p1', 't1/p2'].map((id) => of.load(id)?.end);
   other.save('t1/p2', place(100));
-  await other.flush();
+  await other.flush('t1/p2');
   for (const end of [2, 3]) {
     store.save('t1/p1', place(end));
-    await store.flush();
+    await store.flush('t1/p1');
   }
   await store.caughtUp();
   assert.deepEqual(ends(store), [3, 100]);
@@ -121,13 +167,13 @@ test('what was saved here stays, whatever older is read of it, and while it is w
   };
   other.save('t1/p1', place(5));
   before = () => other.caughtUp();
-  await other.flush();
+  await other.flush('t1/p1');
   assert.deepEqual(ends(other), [5, 100], 'what was read while it was written is older');
   await other.caughtUp();
   assert.deepEqual(ends(other), [5, 100]);
   store.save('t1/p1', place(6));
   after = () => store.caughtUp();
-  await store.flush();
+  await store.flush('t1/p1');
   await store.caughtUp();
   assert.deepEqual(ends(store), [6, 100]);
 
@@ -135,10 +181,10 @@ test('what was saved here stays, whatever older is read of it, and while it is w
   store.save('t1/p1', place(7));
   after = async () => {
     other.save('t1/p1', place(8));
-    await other.flush();
+    await other.flush('t1/p1');
     await store.caughtUp();
   };
-  await store.flush();
+  await store.flush('t1/p1');
   assert.deepEqual(
     [ends(store), ends(other)],
     [
