@@ -20,7 +20,9 @@ const AT_ONCE = 1;
 /** What a schema would say of the events that are stored. */
 export interface SchemaCheck extends StoredEventsChecked {
   /** What checks nothing in it. */
+  /** The first of them. */
   readonly ignored: readonly IgnoredKeyword[];
+  readonly ignoredCount: number;
 }
 
 /** Schemas of event types. All reject with a StatefoldError. */
@@ -143,7 +145,8 @@ export class EventTypeService implements EventTypes {
     await Promise.all(partitions.map((partition) => partition.caughtUpAsOwner()));
     const checkLarge = (data: Buffer): Promise<DataCheck> => large.check(tenantId, schema.text, data, AT);
     const stored = await checkStoredEvents(partitions, eventType, schema, checkLarge, () => performance.now() > until);
-    return { ...stored, ignored: schema.compiled.ignored };
+    const { ignored, ignoredCount } = schema.compiled;
+    return { ...stored, ignored, ignoredCount };
   }
 }
 

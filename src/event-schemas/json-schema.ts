@@ -19,6 +19,7 @@ const MAX_PATTERN_BYTES = 4 * 1024 * 1024;
 /** Of memory, as measured: of each byte of the document as JSON, and of each place of a dynamic reference. */
 const DOCUMENT_FACTOR = 60;
 const TARGET_BYTES = 100;
+/** So many places are told, of faults and of what checks nothing: a pointer may be as long as the schema. */
 const MAX_FAULTS = 20;
 /** What it costs to compile, in steps of a check: a schema, and so many bytes of a pattern's memory. */
 const STEPS_OF_SCHEMA = 200;
@@ -63,7 +64,10 @@ const ANCHOR = /^[A-Za-z_][-A-Za-z0-9._]*$/;
  * nothing is fetched, and a check takes no more steps than the value's size allows.
  */
 export class JsonSchema {
+  /** The first ones. */
   readonly ignored: readonly IgnoredKeyword[];
+  /** How many there are. */
+  readonly ignoredCount: number;
   readonly #root: Node;
   readonly #evaluates: boolean;
   /** Of memory, about. */
@@ -75,6 +79,7 @@ export class JsonSchema {
     toItsEnd(compiler.pieces);
     this.#root = compiler.root;
     this.ignored = compiler.ignored;
+    this.ignoredCount = compiler.ignoredCount;
     this.#evaluates = compiler.evaluates;
     this.bytes = compiler.bytes + DOCUMENT_FACTOR * JSON.stringify(document).length;
   }
@@ -103,6 +108,7 @@ class Compiler {
   /** To be gone through to its end before anything else is asked. */
   readonly pieces: Generator<number, void, void>;
   readonly ignored: IgnoredKeyword[] = [];
+  ignoredCount = 0;
   readonly #at: string;
   readonly #document: unknown;
   readonly #resource: Resource;
@@ -270,7 +276,7 @@ class Compiler {
     const { resource, pointer } = this.#indexed.get(schema) as Indexed;
     const node = this.#nodeOf(schema, pointer, resource);
     for (const keyword of Object.keys(schema))
-      if (!KNOWN.has(keyword) && !keyword.startsWith('x-'))
+      if (!KNOWN.has(keyword) && !keyword.startsWith('x-') && this.ignoredCount++ < MAX_FAULTS)
         this.ignored.push({ pointer: `${this.#at}${pointer}/${escapedPart(keyword)}`, keyword });
     for (const [name, keyword] of CHECKS) {
       const value = own(schema, name);

@@ -5,6 +5,7 @@ import { scanJson } from '../core/json-scanner.js';
 import { hasBody, MAX_FORM_BYTES, readBody, requireJson } from './body.js';
 import { pointerPart, unknownMember } from './nearest-name.js';
 import type { Parameters, Values } from './parameters.js';
+import { MAX_ERRORS } from './problem.js';
 import { memoryOf } from './request-memory.js';
 import type { Upload, UploadLimits } from './upload.js';
 
@@ -146,13 +147,16 @@ export async function readJson(
   return JSON.parse(body.toString('utf8'));
 }
 
-/** Each member that the schema doesn't know, with its place below `pointer`; none where the value is no object. */
+/** Each member that the schema doesn't know, with its place below `pointer`; none where the value is no object. What was meant is looked for of those that are told. */
 export function unknownMembers(value: unknown, schema: z.ZodObject, pointer = ''): FieldError[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   const known = Object.keys(schema.shape);
   return Object.keys(value)
     .filter((name) => !known.includes(name))
-    .map((name) => ({ pointer: `${pointer}/${pointerPart(name)}`, message: unknownMember(name, known) }));
+    .map((name, i) => ({
+      pointer: `${pointer}/${pointerPart(name)}`,
+      message: i < MAX_ERRORS ? unknownMember(name, known) : 'is not a known member',
+    }));
 }
 
 /** @throws StatefoldError INVALID_REQUEST with the errors, unless there are none */

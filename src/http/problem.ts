@@ -79,17 +79,18 @@ export function knownError(thrown: unknown): StatefoldError {
 }
 
 /** So many places are told, and so many characters of each. */
-const MAX_ERRORS = 20;
+export const MAX_ERRORS = 20;
 const MAX_ERROR_CHARACTERS = 1_000;
 
 const shortened = (text: string): string =>
   text.length <= MAX_ERROR_CHARACTERS ? text : `${text.slice(0, MAX_ERROR_CHARACTERS)}…`;
 
-function toldErrors(errors: readonly FieldError[]): readonly FieldError[] {
+/** The first of them, and how many more there are. `count`: of all; unless given there are no others. */
+export function toldErrors(errors: readonly FieldError[], count = errors.length): readonly FieldError[] {
   const told = errors
     .slice(0, MAX_ERRORS)
     .map(({ pointer, message }) => ({ pointer: shortened(pointer), message: shortened(message) }));
-  const more = errors.length - told.length;
+  const more = count - told.length;
   // Who looks for them may have stopped before the end.
   return more === 0
     ? told

@@ -120,6 +120,13 @@ test('types of events', async (t) => {
         message: 'is not a known keyword of JSON Schema 2020-12; did you mean "required"?',
       },
     ]);
+    const many = Object.fromEntries(Array.from({ length: 4_000 }, (_, i) => [`k${i}`, 1]));
+    const told = await api.put('/event-types/Paid?check=true', { schema: many });
+    assert.ok(told.text.length < 8_192);
+    assert.deepEqual(success(told, 200).json<Check>().ignored.at(20), {
+      pointer: '',
+      message: 'has at least 3980 more faults, which are not told',
+    });
     const again = await put(api, 'Paid', PAID);
     assert.equal(again.schemaVersion, 2);
     assert.equal((await put(api, 'Paid', PAID)).schemaVersion, 2);

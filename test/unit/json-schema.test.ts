@@ -142,6 +142,12 @@ test('what checks nothing is told: a misspelt keyword is a check that is not mad
   ]);
 });
 
+test('of very much that checks nothing the first places are kept: each may be as long as the schema', () => {
+  const many = Object.fromEntries(Array.from({ length: 2_000 }, (_, i) => [`k${i}`, 1]));
+  const { ignored, ignoredCount } = new JsonSchema({ properties: { ['p'.repeat(30_000)]: many } });
+  assert.deepEqual([ignored.length, ignoredCount], [20, 2_000]);
+});
+
 test('schemas that lead back to themselves without going into the value are refused', () => {
   for (const schema of [
     { $ref: '#' },

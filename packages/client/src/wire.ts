@@ -590,7 +590,7 @@ export type EventSchemaCheck = {
   readonly complete: boolean;
   /** Why not, and how far it got. */
   readonly cut?: string;
-  /** Keywords in the schema that JSON Schema does not know: they check nothing. */
+  /** Keywords in the schema that JSON Schema does not know: they check nothing. The first 20, and how many more there are. */
   readonly ignored: readonly {
     readonly pointer: string;
     readonly message: string;

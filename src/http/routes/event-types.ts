@@ -9,6 +9,7 @@ import { KEYWORDS, MAX_SCHEMA_BYTES } from '../../event-schemas/json-schema.js';
 import { json } from '../bodies.js';
 import { unknownMember } from '../nearest-name.js';
 import { described, flag, integerFrom, paging, requireName } from '../parameters.js';
+import { toldErrors } from '../problem.js';
 import { page } from '../records.js';
 import { aggregateId, anyObject, component, eventType, integer, text, timestamp, version } from '../schema.js';
 import { route } from './dependencies.js';
@@ -46,7 +47,11 @@ export const EventSchemaCheck = component(
       .describe('The first ten of them.'),
     complete: z.boolean().describe('All stored events of the type were looked at.'),
     cut: text.describe('Why not, and how far it got.').optional(),
-    ignored: z.array(place).describe('Keywords in the schema that JSON Schema does not know: they check nothing.'),
+    ignored: z
+      .array(place)
+      .describe(
+        'Keywords in the schema that JSON Schema does not know: they check nothing. The first 20, and how many more there are.',
+      ),
   }),
 );
 export type EventSchemaCheck = z.infer<typeof EventSchemaCheck>;
@@ -211,17 +216,23 @@ const record = (
 
 const checkRecord = (
   eventType: string,
-  { checked, unfit, examples, complete, cut, ignored }: SchemaCheck,
+  { checked, unfit, examples, complete, cut, ignored, ignoredCount }: SchemaCheck,
   entity?: EventTypeEntity,
 ): object => ({
   eventType,
   schemaVersion: entity?.schemaVersion,
   schemaChangedAt: entity?.changedAt,
   ...{ checked, unfit, examples, complete, cut },
-  ignored: ignored.map(({ pointer, keyword }) => ({
-    pointer,
-    message: unknownMember(keyword, KEYWORDS, 'keyword of JSON Schema 2020-12').replace(/; the known ones are .*/, ''),
-  })),
+  ignored: toldErrors(
+    ignored.map(({ pointer, keyword }) => ({
+      pointer,
+      message: unknownMember(keyword, KEYWORDS, 'keyword of JSON Schema 2020-12').replace(
+        /; the known ones are .*/,
+        '',
+      ),
+    })),
+    ignoredCount,
+  ),
 });
 
 export const EVENT_TYPES = [listEventTypes, getEventType, setEventSchema, deleteEventSchema, ownerKnows];
