@@ -449,6 +449,13 @@ const TABLE = {
     'Open connections; further ones are closed at once.',
     count(1, 1_000_000),
   ),
+  maxConnectionsPerAddress: row(
+    'MAX_CONNECTIONS_PER_ADDRESS',
+    '0',
+    'connections',
+    'Open connections of one client address at `PORT`, of IPv6 of one /64; further ones are closed at once. 0: `MAX_CONNECTIONS` alone holds, as it must where all clients come through a proxy or a load balancer that shows its own address.',
+    count(0, 1_000_000),
+  ),
   headersTimeoutMs: row(
     'HEADERS_TIMEOUT_MS',
     '10000',

@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import type { Settings } from '../config/settings.js';
 import { StatefoldError } from '../core/errors.js';
 import { listenFailure } from '../core/startup-error.js';
+import { AddressConnections } from './address-connections.js';
 import { answerError, answerJson, requestIdOf } from './answer.js';
 import { isForwarded, NOT_OWNER } from './gateway/headers.js';
 import { pathOf } from './parameters.js';
@@ -35,7 +36,13 @@ export interface Household {
 
 export type FrontDoorSettings = Pick<
   Settings,
-  'port' | 'host' | 'maxConnections' | 'headersTimeoutMs' | 'requestTimeoutMs' | 'keepAliveTimeoutMs'
+  | 'port'
+  | 'host'
+  | 'maxConnections'
+  | 'maxConnectionsPerAddress'
+  | 'headersTimeoutMs'
+  | 'requestTimeoutMs'
+  | 'keepAliveTimeoutMs'
 >;
 
 /**
@@ -54,6 +61,10 @@ export class FrontDoor {
   constructor(settings: FrontDoorSettings) {
     this.#settings = settings;
     this.server = this.#hung(createServer(this.#limits));
+    const addresses = new AddressConnections(settings.maxConnectionsPerAddress);
+    this.server.on('connection', (socket) => {
+      if (!addresses.takes(socket)) socket.destroy();
+    });
   }
 
   get #limits(): ServerOptions {
