@@ -303,20 +303,27 @@ const properties: Keyword = (value, context) => {
 const patternProperties: Keyword = (value, context) => {
   const nodes = Object.entries(objectOf(value)).map(([source, one]) => {
     try {
-      return [context.pattern(source), context.node(one, source)] as const;
+      const pattern = context.pattern(source);
+      const node = context.node(one, source);
+      return { pattern, node, alone: [node] };
     } catch (error) {
       throw error instanceof FaultyKeyword ? new FaultyKeyword(error.message, [source, ...error.parts]) : error;
     }
   });
-  return members(
-    context,
-    (name, run) =>
-      nodes.flatMap(([compiled, node]) => {
-        run.spend(1 + name.length * compiled.costPerCharacter);
-        return compiled.matches(name) ? [node] : [];
-      }),
-    false,
-  );
+  const nodesOf = (name: string, run: Run): readonly Node[] => {
+    let found = NONE;
+    let several: Node[] | undefined;
+    for (const { pattern: compiled, node, alone } of nodes) {
+      run.spend(1 + name.length * compiled.costPerCharacter);
+      if (!compiled.matches(name)) continue;
+      // As a rule one fits at most: a list for each name would take longer than the match.
+      if (found === NONE) found = alone;
+      else if (several === undefined) found = several = [...found, node];
+      else several.push(node);
+    }
+    return found;
+  };
+  return members(context, nodesOf, false);
 };
 
 const additionalProperties: Keyword = (value, context) => {
