@@ -1,4 +1,6 @@
 import type { Ownership } from '../placement/ownership.js';
+import { backOff } from '../core/back-off.js';
+import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { tenantOfKey } from '../core/slots.js';
 import type { Logger } from '../core/logger.js';
 
@@ -10,7 +12,8 @@ export interface AssignmentOptions {
     open(slotKey: string): Promise<unknown>;
     standBy(slotKey: string): Promise<void>;
     passivate(slotKey: string): Promise<void>;
-    onStopped(listener: (slotKey: string) => void): void;
+    /** Told of what ended by itself, and whether another process has claimed it. */
+    onStopped(listener: (slotKey: string, deposed: boolean) => void): void;
   };
   /** Slot keys of what is active somewhere in the cluster. */
   readonly activity: { keys(): readonly string[] };
@@ -28,20 +31,28 @@ export interface AssignmentOptions {
 
 /** Tenants that are opened or followed at once after a change. */
 const AT_ONCE = 4;
-/** What is wanted here and could not be had is tried again after so long. */
-const RETRY_MS = 2000;
+/** What is to be here and could not be had is tried again after so long. */
+const RETRY_MS = { first: 2000, last: 30_000 };
 
 /** Brings the tasks of this process in line with its slots: closes what is another's, takes what is ours, keeps standbys. */
 export class Assignment {
   readonly #options: AssignmentOptions;
   readonly #queue = new Set<string>();
+  /** How often in a row what is to be here could not be had. */
+  readonly #failures = new Map<string, number>();
+  /** Slot keys that wait for their next try. */
+  readonly #waiting = new Map<string, NodeJS.Timeout>();
   #running = 0;
   #closed = false;
 
   constructor(options: AssignmentOptions) {
     this.#options = options;
     options.ownership.onChange(() => this.reassign());
-    options.tenants.onStopped((slotKey) => this.#again(slotKey));
+    options.tenants.onStopped((slotKey, deposed) => {
+      if (this.#isMissed(slotKey)) this.#again(slotKey);
+      // Until this process learns that a slot is another's it would claim back what that has claimed, again and again.
+      else if (options.ownership.owns(slotKey)) this.#again(slotKey, deposed ? RETRY_MS.last : undefined);
+    });
     options.notified.onUnwanted((slotKey) => this.consider(slotKey));
   }
 
@@ -75,15 +86,16 @@ export class Assignment {
     this.#running++;
     for (const slotKey of this.#queue) {
       this.#queue.delete(slotKey);
+      let fails = false;
       try {
         await this.#align(slotKey);
       } catch (error) {
-        this.#options.logger.debug(
-          { err: error, slotKey },
-          'a tenant was not brought in line with its slot; its next use does it',
-        );
+        // The registry has said so where it could not be restored, and says when it is.
+        this.#options.logger.debug({ err: error, slotKey }, 'a tenant was not brought in line with its slot');
+        fails = this.#options.ownership.owns(slotKey) && mayWorkLater(error);
       }
-      if (this.#isMissed(slotKey)) this.#again(slotKey);
+      if (fails || this.#isMissed(slotKey)) this.#again(slotKey);
+      else this.#failures.delete(slotKey);
     }
     this.#running--;
   }
@@ -102,8 +114,15 @@ export class Assignment {
   }
 
   /** It may be another's by then, or be had again. */
-  #again(slotKey: string): void {
-    setTimeout(() => void (this.#isMissed(slotKey) ? this.consider(slotKey) : undefined), RETRY_MS).unref();
+  #again(slotKey: string, afterMs?: number): void {
+    if (this.#closed || this.#waiting.has(slotKey)) return;
+    const failures = this.#failures.get(slotKey) ?? 0;
+    this.#failures.set(slotKey, failures + 1);
+    const retry = (): void => {
+      this.#waiting.delete(slotKey);
+      this.consider(slotKey);
+    };
+    this.#waiting.set(slotKey, setTimeout(retry, afterMs ?? backOff(failures, RETRY_MS)).unref());
   }
 
   /** Its changes are awaited here, and there is nothing that they would come from. */
@@ -120,5 +139,11 @@ export class Assignment {
   close(): void {
     this.#closed = true;
     this.#queue.clear();
+    for (const timer of this.#waiting.values()) clearTimeout(timer);
+    this.#waiting.clear();
   }
 }
+
+/** Not where there is no such tenant, or where it is suspended: who changes that opens it. */
+const mayWorkLater = (error: unknown): boolean =>
+  error instanceof NotOwnerError || !(error instanceof StatefoldError) || error.retryable;

@@ -21,8 +21,8 @@ export interface TaskRegistryOptions<T extends Activation> {
   readonly keeps?: ((key: string) => boolean) | undefined;
   readonly onOpened?: ((task: T, opening: Opening) => void) | undefined;
   readonly onClosed?: ((task: T) => void) | undefined;
-  /** A task or a standby ended by itself. */
-  readonly onEnded?: ((key: string) => void) | undefined;
+  /** A task or a standby ended by itself; `deposed`: another process has claimed it. */
+  readonly onEnded?: ((key: string, deposed: boolean) => void) | undefined;
 }
 
 /** How a task came to serve. */
@@ -144,15 +144,16 @@ export class TaskRegistry<T extends Activation> {
     const began = performance.now();
     // One that followed is promoted. One that could not follow has said why.
     const standby = await before?.ready.catch(() => undefined);
-    const task = await this.#made(entry, standby);
+    let task: T;
     try {
+      task = await this.#made(entry, standby);
       if (entry.ended) throw new NotOwnerError();
       if (standby === undefined) await task.open();
       else await task.promote();
       if (entry.ended) throw new NotOwnerError();
     } catch (error) {
-      if (!(error instanceof NotOwnerError) && !entry.ended) this.#notRestored(key, error);
-      await task.close();
+      if (!isExpected(error) && !entry.ended) this.#notRestored(key, error);
+      await entry.task?.close();
       if (error instanceof StatefoldError) throw error;
       const refusal = new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', {
         cause: error,
@@ -174,10 +175,7 @@ export class TaskRegistry<T extends Activation> {
     const how = error instanceof InvariantError ? 'for what the log has' : 'for now';
     if (this.#failing.get(key) === how) return;
     this.#failing.set(key, how);
-    this.#options.logger.error(
-      { err: error, slotKey: key },
-      'a tenant could not be restored; each request tries again',
-    );
+    this.#options.logger.error({ err: error, slotKey: key }, 'a tenant could not be restored; it is tried again');
   }
 
   /** Keeps a copy of what another process owns that is ready to be taken over. Resolves when there is one, or when it could not be had. */
@@ -301,10 +299,9 @@ export class TaskRegistry<T extends Activation> {
     if (deposed) this.#deposed.set(key, performance.now());
     const held = entry !== undefined && entry.task === task && (entry.stage === 'ACTIVE' || entry.stage === 'STANDBY');
     if (deposed) this.#options.logger.info({ slotKey: key }, 'another process has claimed the tenant');
-    else if (held)
-      this.#options.logger.error({ err: error, slotKey: key }, 'a tenant stopped; it is restored at its next use');
+    else if (held) this.#options.logger.error({ err: error, slotKey: key }, 'a tenant stopped; it is restored again');
     if (held) void this.#end(entry);
-    this.#options.onEnded?.(key);
+    this.#options.onEnded?.(key, deposed);
   }
 
   #of(stage: Stage): Entry<T>[] {
@@ -317,5 +314,9 @@ export class TaskRegistry<T extends Activation> {
       if (usedAt < before && task?.idle === true && this.#options.keeps?.(key) !== true) void this.passivate(key);
   }
 }
+
+/** Another process has it, or the catalog has none: nothing is wrong with it. */
+const isExpected = (error: unknown): boolean =>
+  error instanceof NotOwnerError || (error instanceof StatefoldError && error.code === 'NOT_FOUND');
 
 const noTenant = (key: string): StatefoldError => new StatefoldError('NOT_FOUND', `there is no tenant '${key}'`);

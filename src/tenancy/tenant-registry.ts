@@ -46,8 +46,8 @@ export interface SlotTasks {
   open(key: string): Promise<unknown>;
   standBy(key: string): Promise<void>;
   passivate(key: string): Promise<void>;
-  /** Called when a task or a standby ended by itself. */
-  onStopped(listener: (key: string) => void): void;
+  /** Called when a task or a standby ended by itself; `deposed`: another process has claimed it. */
+  onStopped(listener: (key: string, deposed: boolean) => void): void;
 }
 
 export interface FaultCounts {
@@ -67,13 +67,13 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   readonly #options: TenantRegistryOptions;
   readonly #tenants: TaskRegistry<TenantTask>;
   readonly #partitions: TaskRegistry<PartitionTask>;
-  readonly #stopListeners: ((key: string) => void)[] = [];
+  readonly #stopListeners: ((key: string, deposed: boolean) => void)[] = [];
 
   constructor(options: TenantRegistryOptions) {
     this.#options = options;
     const { sectionOf, prepare, refuses, logger, idleMs, ownership, partitions } = options;
-    const onEnded = (key: string): void => {
-      for (const listener of this.#stopListeners) listener(key);
+    const onEnded = (key: string, deposed: boolean): void => {
+      for (const listener of this.#stopListeners) listener(key, deposed);
     };
     this.#tenants = new TaskRegistry({
       ...options,

@@ -193,7 +193,7 @@ test('a tenant that can not be restored is told of once, and when it is', async 
   };
   for (let i = 0; i < 20; i++)
     assert.equal(((await attempt(new Error('the log is away'))) as StatefoldError).code, 'UNAVAILABLE');
-  assert.deepEqual(lines, ['a tenant could not be restored; each request tries again']);
+  assert.deepEqual(lines, ['a tenant could not be restored; it is tried again']);
   assert.equal(await attempt(), made.at(-1));
   assert.deepEqual(lines.slice(1), ['the tenant is restored now']);
   await registry.remove('acme');
