@@ -29,10 +29,9 @@ export abstract class Activation {
   abstract readonly section: string;
   /** Nothing waits for an answer, a change or a push: it may be closed when it has been unused for a while. */
   abstract readonly idle: boolean;
-  /** Resolves when it has stopped, by itself or since it was closed. */
-  readonly ended: Promise<void>;
   readonly #onStopped: (error: Error) => void;
-  #end!: () => void;
+  readonly #endListeners = new Set<() => void>();
+  #ended = false;
   #status: ActivationStatus = 'CREATED';
   #promoting: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
@@ -40,7 +39,6 @@ export abstract class Activation {
   /** `onStopped`: called once when it stops by itself, deposed or broken; it is to be closed then. */
   constructor(onStopped: (error: Error) => void) {
     this.#onStopped = onStopped;
-    this.ended = new Promise((resolve) => (this.#end = resolve));
   }
 
   get status(): ActivationStatus {
@@ -80,6 +78,22 @@ export abstract class Activation {
     this.suspend();
     this.#end();
     this.#onStopped(error);
+  }
+
+  /**
+   * Called once when it stops, by itself or since it is closed; soon when it has. The result ends that: no promise, which would hold
+   * on to all that waits for it as long as this lives.
+   */
+  onEnded(listener: () => void): () => void {
+    if (this.#ended) queueMicrotask(listener);
+    else this.#endListeners.add(listener);
+    return () => this.#endListeners.delete(listener);
+  }
+
+  #end(): void {
+    this.#ended = true;
+    for (const listener of [...this.#endListeners]) listener();
+    this.#endListeners.clear();
   }
 
   /** For what an opening does after it has waited. @throws NotOwnerError when it was closed, or has stopped, meanwhile */

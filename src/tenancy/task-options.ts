@@ -50,8 +50,8 @@ export interface HeldPartition {
   readonly aggregates: AggregatePartition;
   /** This process is its owner, as far as it knows. */
   readonly owned: boolean;
-  /** Resolves when it has stopped, by itself or since it was closed. */
-  readonly ended: Promise<void>;
+  /** Called once when it has stopped, by itself or since it was closed; soon when it has. The result ends that. */
+  onEnded(listener: () => void): () => void;
   /** The tenant's task may answer from it once this resolves, whoever owns it. Ended by the function that it gives, which is called once. */
   hold(): Promise<() => void>;
 }

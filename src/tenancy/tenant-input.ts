@@ -138,7 +138,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
   /** How far the inputs of each partition were when they told of it last. */
   readonly #seen: number[] = [];
   readonly #states = new Signal();
-  readonly #ends: (() => void)[] = [];
+  readonly #ends = new Set<() => void>();
   /** Who waits for a partition to be here. */
   readonly #awaited: (() => void)[] = [];
   #closed = false;
@@ -153,7 +153,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     const codec = codecs.order;
     this.#order = new TenantOrder({ log, codec, ref, owner, logger, tables, partitions: this, from, listener: this });
     this.inputs = new MergedFeed(this.#order, this);
-    this.#ends.push(this.#read(0, first));
+    this.#ends.add(this.#read(0, first));
   }
 
   get end(): number {
@@ -193,7 +193,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
         return await task.aggregates.caughtUp();
       } catch (error) {
         if (!(error instanceof NotOwnerError) || this.#closed) throw error;
-        await task.ended;
+        await this.#ended(task);
       }
     }
   }
@@ -309,7 +309,8 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
   close(): void {
     this.#closed = true;
     this.#order.close();
-    for (const end of this.#ends.splice(0)) end();
+    for (const end of this.#ends) end();
+    this.#ends.clear();
     for (const resolve of this.#awaited.splice(0)) resolve();
   }
 
@@ -324,14 +325,14 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
         if (this.#isClosed()) return unhold();
         const held = [unhold, this.#read(partition, task.aggregates)];
         const release = (): void => held.splice(0).forEach((end) => end());
-        this.#ends.push(release);
+        this.#ends.add(release);
         this.#tasks.set(partition, task);
         for (const resolve of this.#awaited.splice(0)) resolve();
         this.#order.advance();
         this.advanced();
-        await task.ended;
+        await this.#ended(task);
         this.#tasks.delete(partition);
-        this.#ends.splice(this.#ends.indexOf(release), 1);
+        this.#ends.delete(release);
         release();
       } catch (error) {
         if (failures === 0)
@@ -342,6 +343,19 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
       }
       if (!this.#isClosed()) await pause(backOff(failures++, LOG_BACK_OFF_MS));
     }
+  }
+
+  /** Resolves when the partition has stopped, or this is closed: a partition that lives on holds nothing of this then. */
+  #ended(task: HeldPartition): Promise<void> {
+    return new Promise((resolve) => {
+      const unlisten = task.onEnded(() => end());
+      const end = (): void => {
+        unlisten();
+        this.#ends.delete(end);
+        resolve();
+      };
+      this.#ends.add(end);
+    });
   }
 
   #isClosed(): boolean {

@@ -1,6 +1,8 @@
 // A tenant of four partitions: one order over all of them, whoever owns which, and states that depend on nothing else.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { partitionKey } from '../../src/core/slots.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult } from '../../src/core/event.js';
@@ -406,4 +408,25 @@ test('on the embedded log, 9, 11: projections wait for a partition that is place
   await settled(log, tenant);
   await holds(log, results);
   assert.deepEqual(await statesOf(tenant), (await truthOf(log)).states);
+});
+
+test('a task of the tenant that was closed is not held by the partitions that live on', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const clientOf = (await LOGS[0]?.open(t)) ?? assert.fail();
+  const node = new Node(t, clientOf(), await chainCode(t));
+  await assign([node], [node, node, node, node]);
+  const closed: WeakRef<TenantTask>[] = [];
+  for (let i = 0; i < 3; i++) {
+    await appendAll([node], 0, 60);
+    closed.push(new WeakRef(await node.tenant()));
+    await until(() => node.registry.slots.activeKeys.length === PARTITIONS);
+    await node.registry.passivate(TENANT);
+  }
+  const held = (): number => {
+    collect();
+    return closed.filter((ref) => ref.deref() !== undefined).length;
+  };
+  await until(() => held() === 0, 10_000);
+  assert.equal(node.registry.slots.activeKeys.length, PARTITIONS - 1);
 });
