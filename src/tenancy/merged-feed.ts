@@ -1,4 +1,5 @@
 import { READ_BYTES } from '../core/reads.js';
+import { nextTurn } from '../core/slices.js';
 import type { AggregatePartition } from '../aggregates/partition.js';
 import type { Budget, Page } from '../feed/feed.js';
 import { Signal, type Advanced } from '../feed/signal.js';
@@ -13,6 +14,8 @@ export interface PartitionsHere {
 }
 
 const INPUTS_PER_READ = 4096;
+/** Read in one turn of the event loop: where partitions are busy side by side a page is of as many spans as it has records. */
+const SPANS_AT_ONCE = 64;
 
 /**
  * The accepted records of all partitions of a tenant in its one order. The offset of each is its place there; so for whoever reads
@@ -49,7 +52,8 @@ export class MergedFeed implements InputFeed {
   async read(from: number, { bytes: maxBytes = READ_BYTES }: Budget): Promise<Page<Input>> {
     const items: Input[] = [];
     let place = from;
-    for (let bytes = 0; bytes < maxBytes && items.length < INPUTS_PER_READ;) {
+    for (let bytes = 0, spans = 1; bytes < maxBytes && items.length < INPUTS_PER_READ; spans++) {
+      if (spans % SPANS_AT_ONCE === 0) await nextTurn();
       const span = this.#order.spanAt(place);
       const partition = span === undefined ? undefined : this.#partitions.partition(span.partition);
       if (span === undefined || partition === undefined) break;

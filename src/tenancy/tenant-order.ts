@@ -6,7 +6,7 @@ import type { Logger } from '../core/logger.js';
 import { pause } from '../core/pause.js';
 import { READ_BYTES } from '../core/reads.js';
 import type { OrderBody } from '../core/records.js';
-import { nextTurn } from '../core/slices.js';
+import { nextTurn, overSlices } from '../core/slices.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { Log, LogRecord, NewRecord, PartitionRef } from '../log/log.js';
 import { follow } from '../log/journal/follow.js';
@@ -264,19 +264,19 @@ export class TenantOrder implements Places {
       const { records } = await readBelow(log, ref, this.#position, end, READ_BYTES, () => this.#closed);
       if (records.length === 0)
         throw this.#lost(`there is nothing from offset ${this.#position} on, and it ended at ${end}`);
-      this.#take(records);
+      await this.#take(records);
     }
   }
 
-  /** Takes those of the records that were not taken yet: reads may overlap. */
-  #take(records: readonly LogRecord[]): void {
-    for (const { offset, value } of records) {
-      if (offset < this.#position) continue;
+  /** Takes those of the records that were not taken yet, a slice on a turn: reads may overlap, and each goes on where all of them are. */
+  #take(records: readonly LogRecord[]): Promise<void> {
+    return overSlices('log_fold', records, ({ offset, value }) => {
+      if (offset < this.#position || this.#closed) return;
       const record = value === null ? undefined : this.#options.codec.decode(value);
       if (record?.body.kind === 'Through') this.#fold(record.body.value);
       this.#lastRecordId = record?.fence.recordId ?? '';
       this.#position = offset + 1;
-    }
+    });
   }
 
   /** A record says `through`, which is exclusive. */
@@ -311,15 +311,18 @@ export class TenantOrder implements Places {
           const { records, moves } = this.#gather();
           if (records.length === 0) return;
           const { baseOffset } = await log.append(ref, records);
-          if (baseOffset < this.#position)
-            throw this.#lost(`a record landed at ${baseOffset}, before ${this.#position}, which was read`);
-          if (baseOffset > this.#position) await this.#readTo(baseOffset + records.length);
-          else
+          if (baseOffset === this.#position)
             moves.forEach(({ recordId, value }, i) => {
               this.#fold(value);
               this.#lastRecordId = recordId;
               this.#position = baseOffset + i + 1;
             });
+          else {
+            // A read that was under way when this process began to write may have met them before the answer came.
+            await this.#readTo(baseOffset + records.length);
+            if (moves.some(({ value }) => value.through > this.placedTo(value.partition)))
+              throw this.#lost(`a record landed at ${baseOffset}, before ${this.#position}, which was read`);
+          }
           retries.worked('the order of a tenant is written again');
         } catch (error) {
           if (this.#closed) return;

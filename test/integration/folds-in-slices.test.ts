@@ -12,11 +12,13 @@ import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { FencedPartition } from '../../src/log/journal/fenced-partition.js';
 import type { Draft } from '../../src/log/journal/partition-handler.js';
 import { PRODUCE } from '../../src/projections/portions.js';
+import type { OrderSpan, PartitionTables } from '../../src/store/partition-tables.js';
+import { TenantOrder } from '../../src/tenancy/tenant-order.js';
 import { ManyKeysWorld, PROJECTION } from '../support/many-keys-world.js';
 import { ROOT, temporaryDirectory, until } from '../support/service.js';
 
 const ref = { topic: 'statefold.acme.changes', partition: 0 };
-const { changes: codec } = loadCodecs(join(ROOT, 'schemas', 'avro'));
+const { changes: codec, order: orderCodec } = loadCodecs(join(ROOT, 'schemas', 'avro'));
 const CHANGES = 500;
 /** What the fold of a change takes here. */
 const EACH_MS = 1;
@@ -232,4 +234,42 @@ test('followers are told of changes that were written together when the states o
   await until(() => seen.length > 0);
   assert.deepEqual(seen, [[PRODUCE.changes, PRODUCE.changes]], 'one of the keys was there before');
   assert.equal((await seat.told()).length, before.length + PRODUCE.changes);
+});
+
+test('the order of a tenant of several partitions is read some at a time, by all who read it at once', async (t) => {
+  const log = new LmdbLog({ path: join(temporaryDirectory(t), 'log') });
+  t.after(() => log.close());
+  const ref = { topic: 'statefold.acme.order', partition: 0 };
+  await log.ensureTopics([{ topic: ref.topic, partitions: 1, cleanup: { policy: 'tombstones' } }]);
+  const fence = { epoch: 0, owner: 'o', recordId: 'r', expectedOffset: 0, previous: '' };
+  const through = (n: number): Buffer =>
+    orderCodec.encode(fence, { kind: 'Through', value: { partition: n % 2, through: 1 + (n >> 1) } });
+  await log.append(
+    ref,
+    Array.from({ length: 200 }, (_, n) => ({ key: Buffer.from(`${n}`), value: through(n) })),
+  );
+  const spans: OrderSpan[] = [];
+  const setSpan = (span: OrderSpan): void => {
+    spans.push(span);
+    for (const until = performance.now() + EACH_MS; performance.now() < until;);
+  };
+  const order = new TenantOrder({
+    ...{ log, codec: orderCodec, ref, owner: 'p', logger: silentLogger, from: undefined },
+    tables: {
+      setSpan,
+      spanAt: () => undefined,
+      spanOf: () => undefined,
+    } as Partial<PartitionTables> as PartitionTables,
+    partitions: { count: 2, foldedTo: () => undefined },
+    listener: { advanced: () => undefined, stopped: (error) => assert.fail(error) },
+  });
+  t.after(() => order.close());
+  const turn = turns(t);
+  await Promise.all([order.open(), order.caughtUp()]);
+  assert.ok(turn.count >= 20, `${turn.count} turns of others`);
+  assert.deepEqual(
+    spans,
+    Array.from({ length: 200 }, (_, n) => ({ base: n, partition: n % 2, from: n >> 1, end: (n >> 1) + 1 })),
+  );
+  assert.equal(order.end, 200);
 });
