@@ -133,7 +133,7 @@ export function openTasks(
         const options = optionsOf(of.tenantId);
         return options && new PartitionTask({ ...options, ...of });
       },
-      activeElsewhere: (slotKey) => notes.keys().includes(slotKey),
+      activeElsewhere: (slotKey) => notes.has(slotKey),
       onOpened: opened,
       onClosed: closed,
     },

@@ -38,6 +38,10 @@ const PARTITION = { topic: CATALOG_TOPIC, partition: 0 };
 const SWEEP_AFTER = 256;
 /** What a record has besides its key and its value, and more: ids, the fence, the framing. */
 const RECORD_BYTES = 1024;
+/** Superseded records whose tombstones are due, in memory: who only follows writes none, and those of the oldest were mostly written by others. */
+const MOST_DEAD = 100_000;
+/** Writes that wait for the log: a change has its answer in milliseconds, so they only gather while the log is away. */
+const MOST_WAITING = { writes: 10_000, bytes: 64 * 1024 * 1024 };
 /** Tombstones of one append, so that a produce stays small. */
 const SWEEP_BATCH = 1_000;
 
@@ -59,6 +63,8 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   readonly #inFlight = new Map<Draft<CatalogBody>, Write>();
   /** Of records that were passed over, since a newer version wrote them. */
   readonly #unknownKinds = new Set<string>();
+  /** Of those that were not answered yet, in whatever stage. */
+  readonly #waiting = { writes: 0, bytes: 0 };
   #dead: number[] = [];
   #sweeping: Promise<void> | undefined;
   #closing = false;
@@ -183,13 +189,23 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
           `${kind} ${id} has ${bytes} bytes; the log takes ${most} of one change`,
         ),
       );
-    return new Promise((resolve, reject) => {
+    const waiting = this.#waiting;
+    if (waiting.writes >= MOST_WAITING.writes || (waiting.writes > 0 && waiting.bytes + bytes > MOST_WAITING.bytes))
+      return Promise.reject(
+        new StatefoldError('UNAVAILABLE', 'too many changes of the catalog wait for the log; send the request again'),
+      );
+    waiting.writes++;
+    waiting.bytes += bytes;
+    return new Promise<void>((resolve, reject) => {
       const draft: Draft<CatalogBody> = {
         body: { kind: 'Entity', value: { kind, id, replaces, value } },
         keyPrefix: `${kind}/${id}`,
       };
       this.#queue.push({ draft, bytes, resolve, reject });
       this.#partition.kick();
+    }).finally(() => {
+      waiting.writes--;
+      waiting.bytes -= bytes;
     });
   }
 
@@ -200,11 +216,11 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   fold({ body, offset, accepted }: Folded<CatalogBody>, draft: Draft<CatalogBody> | undefined): void {
     if (!isKind(body.value.kind)) return this.#passOver(body.value.kind);
     if (!accepted) {
-      this.#dead.push(offset);
+      this.#died(offset);
       return;
     }
     const { change, superseded } = this.#entities.apply(body.value, offset);
-    if (superseded !== undefined) this.#dead.push(superseded);
+    if (superseded !== undefined) this.#died(superseded);
     for (const listener of this.#listeners) listener(change);
     if (draft !== undefined) this.#take(draft)?.resolve();
     this.#sweepWhenDue();
@@ -225,7 +241,11 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     const touched = new Set<string>();
     const later: Write[] = [];
     let room = this.#options.log.maxAppendBytes - appendBytes([]);
-    for (const write of this.#queue) {
+    for (const [i, write] of this.#queue.entries()) {
+      if (room < 0) {
+        later.push(...this.#queue.slice(i));
+        break;
+      }
       const { keyPrefix, body } = write.draft;
       if (touched.has(keyPrefix)) later.push(write);
       else if (this.#version(body) !== body.value.replaces) this.#refuse(write);
@@ -296,6 +316,11 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
       },
       (error: Error) => write.reject(error),
     );
+  }
+
+  #died(offset: number): void {
+    this.#dead.push(offset);
+    if (this.#dead.length > MOST_DEAD) this.#dead.splice(0, MOST_DEAD / 2);
   }
 
   #sweepWhenDue(): void {

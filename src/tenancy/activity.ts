@@ -2,7 +2,7 @@ import type { Logger } from '../core/logger.js';
 import { READ_BYTES } from '../core/reads.js';
 import { follow } from '../log/journal/follow.js';
 import { readBelow } from '../log/journal/known-end.js';
-import type { Log, LogRecord, PartitionRef } from '../log/log.js';
+import { appendsOf, PRODUCE_BYTES, type Log, type LogRecord, type PartitionRef } from '../log/log.js';
 
 const ACTIVITY_TOPIC = 'statefold.activity';
 const PARTITION: PartitionRef = { topic: ACTIVITY_TOPIC, partition: 0 };
@@ -23,10 +23,12 @@ export interface ActivityNotes {
   note(slotKey: string, note: Note): void;
   /** Slot keys of what is active somewhere, as far as is known. */
   keys(): readonly string[];
+  /** Whether it is among the keys. */
+  has(slotKey: string): boolean;
 }
 
 /** Of a process that shares its log with no other. */
-export const NO_ACTIVITY: ActivityNotes = { note: () => undefined, keys: () => [] };
+export const NO_ACTIVITY: ActivityNotes = { note: () => undefined, keys: () => [], has: () => false };
 
 /** What this process notes again and again, and who is told of the others' notes. */
 export interface ActivityFollowing {
@@ -76,6 +78,8 @@ export class Activity implements ActivityNotes {
   follow(following: ActivityFollowing): void {
     this.#following = following;
     this.#repeater = setInterval(() => {
+      // A process that is gone notes nothing as idle.
+      for (const [slotKey, at] of this.#noted) if (!isActive(at)) this.#noted.delete(slotKey);
       for (const slotKey of following.notified.wanted) this.note(slotKey, 'wanted');
       for (const slotKey of following.active.activeKeys) this.note(slotKey, 'active');
     }, REPEAT_MS).unref();
@@ -83,8 +87,12 @@ export class Activity implements ActivityNotes {
   }
 
   keys(): readonly string[] {
-    const since = Date.now() - 2 * REPEAT_MS;
-    return [...this.#noted].filter(([, at]) => at >= since).map(([slotKey]) => slotKey);
+    return [...this.#noted].filter(([, at]) => isActive(at)).map(([slotKey]) => slotKey);
+  }
+
+  has(slotKey: string): boolean {
+    const at = this.#noted.get(slotKey);
+    return at !== undefined && isActive(at);
   }
 
   /** Gathered; lost when the log takes no writes, until it is noted again. */
@@ -102,12 +110,9 @@ export class Activity implements ActivityNotes {
     this.#writing = true;
     try {
       while (this.#pending.size > 0 && !this.#closed) {
-        const notes = [...this.#pending];
+        const notes = [...this.#pending].map(([key, note]) => ({ key: Buffer.from(key), value: Buffer.from(note) }));
         this.#pending.clear();
-        await this.#options.log.append(
-          PARTITION,
-          notes.map(([slotKey, note]) => ({ key: Buffer.from(slotKey), value: Buffer.from(note) })),
-        );
+        for (const part of appendsOf(notes, PRODUCE_BYTES)) await this.#options.log.append(PARTITION, part);
       }
     } catch (error) {
       this.#options.logger.debug({ err: error }, 'activity could not be noted');
@@ -142,7 +147,10 @@ export class Activity implements ActivityNotes {
       }
       const known = note === 'active' && this.#noted.has(slotKey);
       this.#noted.set(slotKey, timestamp);
-      if (!known && timestamp > Date.now() - 2 * REPEAT_MS) this.#following?.listener.consider(slotKey);
+      if (!known && isActive(timestamp)) this.#following?.listener.consider(slotKey);
     }
   }
 }
+
+/** Of what was noted at that time, nothing since. */
+const isActive = (notedAt: number): boolean => notedAt >= Date.now() - 2 * REPEAT_MS;
