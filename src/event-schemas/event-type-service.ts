@@ -19,9 +19,9 @@ const AT_ONCE = 1;
 
 /** What a schema would say of the events that are stored. */
 export interface SchemaCheck extends StoredEventsChecked {
-  /** What checks nothing in it. */
-  /** The first of them. */
+  /** What checks nothing in it: the first ones. */
   readonly ignored: readonly IgnoredKeyword[];
+  /** How many there are. */
   readonly ignoredCount: number;
 }
 

@@ -1,17 +1,26 @@
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
-import { READ_BYTES } from '../core/reads.js';
+import { firstOf, READ_BYTES } from '../core/reads.js';
 import { overWaitingSlices } from '../core/slices.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import { Retries } from '../log/journal/retry.js';
-import { appendsOf, AppendTooLargeError, type Log, type NewRecord, type PartitionRef } from '../log/log.js';
+import {
+  appendBytes,
+  appendsOf,
+  AppendTooLargeError,
+  type Log,
+  type NewRecord,
+  type PartitionRef,
+} from '../log/log.js';
 
 export interface LatestRecordsOptions {
   readonly log: Log;
   readonly topic: string;
   /** Writes of so long go into one append: what is kept here is worth no fsync of its own. */
   readonly gatherMs: number;
+  /** Of what may be written late: so much of it at once, and then none until it was so many bytes a second. */
+  readonly pace?: { readonly keys: number; readonly bytesPerSecond: number };
   /** What it keeps, for the log: `webhook cursors`. */
   readonly what: string;
   readonly logger: Logger;
@@ -51,6 +60,8 @@ export class LatestRecords {
   #reading: Promise<void> | undefined;
   #position = 0;
   #cancel: (() => void) | undefined;
+  /** What was written is paid for then. */
+  #paidAt = -Infinity;
   #closed = false;
 
   private constructor(options: LatestRecordsOptions, kept: LatestOf) {
@@ -88,7 +99,7 @@ export class LatestRecords {
   touch(key: string): void {
     this.#dirty.add(key);
     if (this.#writing === undefined && !this.#closed)
-      this.#cancel ??= this.#timers.after(this.#options.gatherMs, () => void this.#flush());
+      this.#cancel ??= this.#timers.after(this.#pause, () => void this.#flush());
   }
 
   /** What is kept of the key is not in the log yet, and not on its way there. */
@@ -111,7 +122,7 @@ export class LatestRecords {
     this.#closed = true;
     this.#cancel?.();
     await this.#writing;
-    await this.#write();
+    while (this.#dirty.size > 0 && (await this.#write()).size === 0);
     return this.#dirty.size;
   }
 
@@ -149,14 +160,18 @@ export class LatestRecords {
     for (const { key } of part) this.#own.delete(key.toString('utf8'));
   }
 
+  /** How long the next write waits for more, milliseconds. */
+  get #pause(): number {
+    return Math.max(this.#options.gatherMs, this.#paidAt - this.#timers.now());
+  }
+
   #flush(): Promise<ReadonlySet<string>> {
-    const { gatherMs } = this.#options;
     this.#cancel = undefined;
     return (this.#writing = this.#write().then((failed) => {
       this.#writing = undefined;
       if (this.#dirty.size > 0 && !this.#closed)
         this.#cancel = this.#timers.after(
-          failed.size === 0 ? gatherMs : Math.max(gatherMs, this.#retries.delay),
+          failed.size === 0 ? this.#pause : Math.max(this.#pause, this.#retries.delay),
           () => void this.#flush(),
         );
       return failed;
@@ -167,10 +182,13 @@ export class LatestRecords {
   async #write(): Promise<ReadonlySet<string>> {
     const failures = new Set<string>();
     if (this.#dirty.size === 0) return failures;
-    const { log, what } = this.#options;
-    const keys = [...this.#dirty];
-    for (const key of keys) this.#own.set(key, Number.POSITIVE_INFINITY);
-    this.#dirty.clear();
+    const { log, what, pace } = this.#options;
+    // Whoever waits longest comes first.
+    const keys = [...firstOf(this.#dirty, pace?.keys ?? Infinity)];
+    for (const key of keys) {
+      this.#own.set(key, Number.POSITIVE_INFINITY);
+      this.#dirty.delete(key);
+    }
     let failure: unknown;
     const records: NewRecord[] = [];
     const put = (key: string, value: Buffer | null): unknown => records.push({ key: Buffer.from(key), value });
@@ -193,6 +211,7 @@ export class LatestRecords {
       }
     });
     for (const part of appendsOf(records, log.maxAppendBytes)) await this.#append(part, failed);
+    if (pace !== undefined) this.#paidAt = this.#timers.now() + (1000 * appendBytes(records)) / pace.bytesPerSecond;
     if (failure === undefined) this.#retries.worked(`${what} are saved again`);
     else this.#retries.failed(failure, `${what} could not be saved; trying again`);
     return failures;

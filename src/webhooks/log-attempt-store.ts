@@ -7,6 +7,8 @@ import { LatestRecords } from './latest-records.js';
 
 const TOPIC = 'statefold.attempts';
 const GATHER_MS = 1_000;
+/** A record has all that is kept of an endpoint, up to 80 KiB, and is written again for each further attempt. */
+const PACE = { keys: 256, bytesPerSecond: 1024 * 1024 };
 
 /** Delivered and failed ones are records of their own: an endpoint that takes hundreds a second has its failures not written each time. */
 type Kind = 'delivered' | 'failed';
@@ -50,7 +52,7 @@ export class LogAttemptStore implements AttemptStore {
     const held = new Map<string, Attempt[]>();
     const offsets = new Map<string, number>();
     const released = new Set<string>();
-    const options = { log, topic: TOPIC, gatherMs: GATHER_MS, what: 'webhook attempts', logger };
+    const options = { log, topic: TOPIC, gatherMs: GATHER_MS, pace: PACE, what: 'webhook attempts', logger };
     const place = (key: string, value: Buffer | null, offset: number): void => {
       if (value === null) offsets.delete(key);
       else offsets.set(key, offset);

@@ -87,3 +87,52 @@ test('an endpoint that stops while its attempts are written keeps them', async (
     ['msg_2', 'msg_1'],
   );
 });
+
+test('of many busy endpoints the attempts are written some at a time, and no more than a megabyte a second', async (t) => {
+  const log = await openLog(t);
+  const timers = new ManualTimers();
+  const store = await LogAttemptStore.open(log, silentLogger, systemClock, timers);
+  const partition = { topic: 'statefold.attempts', partition: 0 };
+  const endpoints = 300;
+  const attempt = { attempt: 1, at: '2026-01-01T00:00:00.000Z', durationMs: 1, status: 500 };
+  const busy = (): void => {
+    for (let endpoint = 0; endpoint < endpoints; endpoint++)
+      for (let n = 0; n < KEPT_ATTEMPTS; n++)
+        store.add(`t1/${endpoint}`, {
+          ...{ ...attempt, messageId: `msg_${n}`, error: 'e'.repeat(300), responseExcerpt: 'x'.repeat(256) },
+        });
+  };
+  let from = 0;
+  const written = async (): Promise<{ keys: string[]; bytes: number }> => {
+    while ((await log.endOffset(partition)) === from || timers.nextAt === undefined)
+      await new Promise((resolve) => setImmediate(resolve));
+    const keys: string[] = [];
+    let bytes = 0;
+    for (const end = await log.endOffset(partition); from < end;) {
+      const { records } = await log.read(partition, from, 1);
+      for (const { key, value, offset } of records) {
+        keys.push(key.toString());
+        bytes += value?.length ?? 0;
+        from = offset + 1;
+      }
+    }
+    return { keys, bytes };
+  };
+  busy();
+  timers.advance(1_000);
+  const first = await written();
+  assert.equal(first.keys.length, 256);
+  busy();
+  const wait = (timers.nextAt ?? 0) - timers.now();
+  assert.ok(wait >= (1000 * first.bytes) / (1024 * 1024), `${wait} ms for ${first.bytes} bytes`);
+  timers.advance(wait);
+  const second = await written();
+  assert.deepEqual(
+    second.keys.slice(0, endpoints - 256).map((key) => key.split('/')[1]),
+    Array.from({ length: endpoints - 256 }, (_, i) => String(256 + i)),
+    'those that were not written come first',
+  );
+  await store.close();
+  const fresh = await LogAttemptStore.open(log, silentLogger, systemClock, timers);
+  for (const endpoint of [0, 255, 256, 299]) assert.equal((await fresh.list(`t1/${endpoint}`)).length, KEPT_ATTEMPTS);
+});
