@@ -122,6 +122,11 @@ async function kindsOf(projectionId: string): Promise<readonly Kind[]> {
     },
     { name: 'uploads', clients: 8, request: { method: 'POST', path: '/reducers/upload', ...reducer } },
     { name: 'dry runs', clients: 8, request: { method: 'POST', path: '/reducers/check', ...reducer } },
+    {
+      name: 'SQL that computes',
+      clients: 8,
+      request: post('/sql', JSON.stringify({ query: 'SELECT sum(sipHash64(number)) FROM numbers(100000000)' })),
+    },
     { name: 'refusals (no such route)', clients: 64, request: { method: 'GET', path: '/nothing', headers: {} } },
   ];
 }
