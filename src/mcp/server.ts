@@ -1,5 +1,11 @@
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
-import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import { toJsonSchemaCompat } from '@modelcontextprotocol/sdk/server/zod-json-schema-compat.js';
+import {
+  ListToolsRequestSchema,
+  type CallToolResult,
+  type Tool as ListedTool,
+} from '@modelcontextprotocol/sdk/types.js';
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
 import { exactText } from '../core/exact-json.js';
 import { RefusedError, type StatefoldClient } from '../../packages/client/src/index.js';
 import { TOOLS, type Tool } from './tools.js';
@@ -58,26 +64,50 @@ async function answered(
 export function assistantServer({ client, scopes, mayDeploy, version, more = [] }: AssistantOptions): McpServer {
   const server = new McpServer(
     { name: 'statefold', title: 'Statefold', version },
-    { instructions: INSTRUCTIONS, capabilities: { tools: {} } },
+    { instructions: INSTRUCTIONS, capabilities: { tools: {} }, jsonSchemaValidator: VALIDATOR },
   );
-  for (const tool of [...TOOLS, ...more]) {
-    if ((tool.scope !== undefined && !scopes.includes(tool.scope)) || (tool.changes && !mayDeploy)) continue;
-    const { name, title, description, changes } = tool;
+  const tools = [...TOOLS, ...more].filter(
+    ({ scope, changes }) => (scope === undefined || scopes.includes(scope)) && (!changes || mayDeploy),
+  );
+  for (const tool of tools) {
+    const { title, description, input: inputSchema } = tool;
     server.registerTool(
-      name,
-      {
-        title,
-        description,
-        inputSchema: tool.input,
-        annotations: {
-          readOnlyHint: !changes,
-          destructiveHint: changes,
-          idempotentHint: !changes,
-          openWorldHint: false,
-        },
-      },
+      tool.name,
+      { title, description, inputSchema, annotations: annotationsOf(tool) },
       (input, { signal }) => answered(tool, client, input, signal),
     );
   }
+  server.server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: tools.map(listed) }));
   return server;
+}
+
+/** Shared: each is a compiler of schemas. */
+const VALIDATOR = new AjvJsonSchemaValidator();
+
+const annotationsOf = ({ changes }: Tool): NonNullable<ListedTool['annotations']> => ({
+  readOnlyHint: !changes,
+  destructiveHint: changes,
+  idempotentHint: !changes,
+  openWorldHint: false,
+});
+
+const described = new WeakMap<Tool, ListedTool>();
+
+/** As the server of the protocol lists it by itself, which writes its schema anew each time: a millisecond and more of the event loop for each who asks. */
+function listed(tool: Tool): ListedTool {
+  let found = described.get(tool);
+  if (found === undefined) {
+    const { name, title, description, input } = tool;
+    const inputSchema = toJsonSchemaCompat(input, { strictUnions: true, pipeStrategy: 'input' });
+    found = {
+      name,
+      title,
+      description,
+      inputSchema: inputSchema as ListedTool['inputSchema'],
+      annotations: annotationsOf(tool),
+      execution: { taskSupport: 'forbidden' },
+    };
+    described.set(tool, found);
+  }
+  return found;
 }
