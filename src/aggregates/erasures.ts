@@ -7,7 +7,7 @@ import { nextTurn } from '../core/slices.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { EventsLog } from '../log/journal/events-log.js';
 import { recordsAt } from '../log/journal/known-end.js';
-import { LOG_BACK_OFF_MS } from '../log/journal/retry.js';
+import { LOG_BACK_OFF_MS } from '../core/retries.js';
 import type { LogRecord, PartitionRef } from '../log/log.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 import type { AnsweringPartition } from './aggregate-reads.js';

@@ -271,7 +271,10 @@ export class ReducerCatchUps {
     let next = from;
     let events = 0;
     const { bytes: most, commits: mostCommits } = WINDOW;
-    for (let bytes = 0, count = 0; next < end && bytes < most && count < mostCommits && !this.#closed && !run.cancelled;) {
+    for (
+      let bytes = 0, count = 0;
+      next < end && bytes < most && count < mostCommits && !this.#closed && !run.cancelled;
+    ) {
       // A window is as large as there is room for, and at least one page.
       if (next > from && hold.full !== undefined) break;
       let page: Page<Input>;

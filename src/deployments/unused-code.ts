@@ -1,5 +1,6 @@
 import { artefactsOf, type Catalog, type ProjectionEntity, type ReducerEntity } from '../catalog/catalog.js';
 import type { Logger } from '../core/logger.js';
+import { Retries } from '../core/retries.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
 
 export interface UnusedCodeOptions {
@@ -25,10 +26,11 @@ export class UnusedCode implements SteppedWork {
   readonly #options: UnusedCodeOptions;
   readonly #waiting = new Map<string, Unused>();
   readonly #steps = new Steps(this);
-  #isFailing = false;
+  readonly #retries: Retries;
 
   constructor(options: UnusedCodeOptions) {
     this.#options = options;
+    this.#retries = new Retries(options.logger, {});
     options.catalog.onChange((change) => {
       if (change.kind !== 'reducer' && change.kind !== 'projection') return;
       const { previous, value } = change;
@@ -65,8 +67,7 @@ export class UnusedCode implements SteppedWork {
       this.#waiting.set(next.artefactId, next);
       throw error;
     }
-    if (this.#isFailing) this.#options.logger.info({}, 'code that is not used any more is removed from the log again');
-    this.#isFailing = false;
+    this.#retries.worked('code that is not used any more is removed from the log again');
     return true;
   }
 
@@ -78,17 +79,12 @@ export class UnusedCode implements SteppedWork {
   }
 
   failed(error: unknown): void {
-    if (!this.#isFailing)
-      this.#options.logger.warn(
-        { err: error, artefacts: this.#waiting.size },
-        'code that is not used any more could not be removed from the log; trying again',
-      );
-    this.#isFailing = true;
+    this.#retries.failed(error, 'code that is not used any more could not be removed from the log; trying again');
   }
 }
 
 /** What the entity named before, and does not name any more. */
-export function dropped<E extends ReducerEntity | ProjectionEntity>(previous: E, value: E | undefined): string[] {
+function dropped<E extends ReducerEntity | ProjectionEntity>(previous: E, value: E | undefined): string[] {
   const named = new Set(value === undefined ? [] : artefactsOf(value));
   return [...new Set(artefactsOf(previous))].filter((artefactId) => !named.has(artefactId));
 }

@@ -7,7 +7,7 @@ import { pause } from '../core/pause.js';
 import { storedAs } from '../core/slots.js';
 import type { InputFeed } from '../feed/inputs.js';
 import { Signal, type Advanced } from '../feed/signal.js';
-import { LOG_BACK_OFF_MS } from '../log/journal/retry.js';
+import { LOG_BACK_OFF_MS } from '../core/retries.js';
 import { orderTopic } from '../log/topics.js';
 import type { OrderCheckpoint, PartitionTables } from '../store/partition-tables.js';
 import { MergedFeed, type PartitionsHere } from './merged-feed.js';

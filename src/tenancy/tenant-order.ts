@@ -11,7 +11,8 @@ import type { RecordCodec } from '../log/codec/codec.js';
 import type { Log, LogRecord, NewRecord, PartitionRef } from '../log/log.js';
 import { follow } from '../log/journal/follow.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
-import { isFinal, Retries } from '../log/journal/retry.js';
+import { Retries } from '../core/retries.js';
+import { isFinal } from '../log/journal/retry.js';
 import type { OrderCheckpoint, OrderSpan, PartitionTables } from '../store/partition-tables.js';
 
 /** The partitions that are put in one order. */

@@ -4,7 +4,7 @@ import { firstOf, READ_BYTES } from '../core/reads.js';
 import { overWaitingSlices } from '../core/slices.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
-import { Retries } from '../log/journal/retry.js';
+import { Retries } from '../core/retries.js';
 import {
   appendBytes,
   appendsOf,

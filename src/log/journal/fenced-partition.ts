@@ -13,7 +13,8 @@ import { follow } from './follow.js';
 import type { Draft, PartitionHandler } from './partition-handler.js';
 import { PartitionReader, type OpenDrafts } from './partition-reader.js';
 import { pause } from '../../core/pause.js';
-import { isFinal, LOG_BACK_OFF_MS, reached, Retries, Unclaimed, Unreachable } from './retry.js';
+import { LOG_BACK_OFF_MS, Retries } from '../../core/retries.js';
+import { isFinal, reached, Unclaimed, Unreachable } from './retry.js';
 
 export interface FencedPartitionOptions<B> {
   readonly log: Log;

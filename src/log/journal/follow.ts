@@ -1,7 +1,8 @@
 import type { Logger } from '../../core/logger.js';
 import { pause } from '../../core/pause.js';
 import type { LogRecord, PartitionRef } from '../log.js';
-import { isFinal, Retries } from './retry.js';
+import { Retries } from '../../core/retries.js';
+import { isFinal } from './retry.js';
 
 export interface Following {
   readonly ref: PartitionRef;

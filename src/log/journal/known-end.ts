@@ -2,7 +2,7 @@ import { backOff } from '../../core/back-off.js';
 import { InvariantError, StatefoldError } from '../../core/errors.js';
 import type { Log, LogPage, LogRecord, PartitionRef } from '../log.js';
 import { pause } from '../../core/pause.js';
-import { LOG_BACK_OFF_MS } from './retry.js';
+import { LOG_BACK_OFF_MS } from '../../core/retries.js';
 
 /** About a minute: past an election, and past a replica that lags and is given up on by its leader (30 seconds). */
 const ATTEMPTS = 90;
