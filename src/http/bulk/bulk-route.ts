@@ -20,7 +20,7 @@ import { BulkAnswers, type Slot } from './bulk-answers.js';
 import { BulkItem } from './bulk-item.js';
 import { BulkLane, type LaneHost, type StoredLine } from './bulk-lane.js';
 import { BulkRelay, PASSED_BACK } from './bulk-relay.js';
-import { ChunkSource, LineSplitter, type Line, type TooLong } from './line-source.js';
+import { ChunkSource, CHUNK_COST, LineSplitter, type Line, type TooLong } from './line-source.js';
 
 export interface BulkOptions {
   readonly admission: Pick<Admission, 'requests' | 'events' | 'turns' | 'dues' | 'connections' | 'memory'> & {
@@ -197,7 +197,7 @@ class BulkStream implements LaneHost {
         await this.#flush();
         if (!looked) refused ??= this.#refusal();
         if (refused !== undefined) break;
-        const turn = this.#pay((this.#lines.blank - blank) * BLANK_COST);
+        const turn = this.#pay(CHUNK_COST + (this.#lines.blank - blank) * BLANK_COST);
         if (turn !== undefined) await turn;
         const more = this.#lines.partial - partial.bytes;
         if (more <= 0 || partial.tryAdd(more)) continue;

@@ -17,7 +17,7 @@ import { RequestAbortedError } from '../body.js';
 import { ForwardCall } from '../gateway/forward-call.js';
 import type { Gateway } from '../gateway/gateway.js';
 import { isForwarded, NOT_OWNER } from '../gateway/headers.js';
-import { ChunkSource, LineSplitter, type Line, type TooLong } from '../bulk/line-source.js';
+import { ChunkSource, CHUNK_COST, LineSplitter, type Line, type TooLong } from '../bulk/line-source.js';
 import { parseCloudEvent, type ImportedEvent } from './cloud-event-line.js';
 
 /** Which ids an import has had: each event has one of its own. */
@@ -240,6 +240,7 @@ class Import {
       if (this.#failed !== undefined) break;
       // What has come waits for no further lines: their sender may wait for it.
       await this.#flush();
+      await this.#pay(CHUNK_COST);
     }
     await this.#flush();
     await this.#settled(0);
@@ -256,15 +257,18 @@ class Import {
       );
   }
 
+  /** What was read costs so much; resolves on the tenant's turn where one is due. */
+  #pay(cost: number): Promise<void> | undefined {
+    this.#owed += cost;
+    if (this.#owed < TURN_COST) return undefined;
+    const owed = this.#owed;
+    this.#owed = 0;
+    return this.#options.admission.turns.enter(this.#tenantId, owed);
+  }
+
   async #take({ number, text }: Line | TooLong): Promise<void> {
-    const { limits, admission } = this.#options;
-    this.#owed += LINE_COST + costOfBytes(text?.length ?? 0);
-    if (this.#owed >= TURN_COST) {
-      const owed = this.#owed;
-      this.#owed = 0;
-      const turn = admission.turns.enter(this.#tenantId, owed);
-      if (turn !== undefined) await turn;
-    }
+    const { limits } = this.#options;
+    await this.#pay(LINE_COST + costOfBytes(text?.length ?? 0));
     let imported: ImportedEvent;
     try {
       if (text === undefined) throw new StatefoldError('INVALID_REQUEST', 'the line is too long');
