@@ -2,6 +2,7 @@ import { request as httpRequest, STATUS_CODES, type IncomingMessage } from 'node
 import { request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { Chunks } from '../body.js';
 import type { Refusals } from '../refusals.js';
 import { CLOSE } from '../websocket/connection.js';
 import type { Attempt } from './forward-call.js';
@@ -14,6 +15,8 @@ const HANDSHAKE_MS = 10_000;
 /** How long a client has to read what it was sent last, and to close. */
 const LINGER_MS = 2_000;
 const KEEP_ALIVE_MS = 30_000;
+/** Of an owner's refusal, bytes: it is an error. */
+const MOST_REFUSAL = 64 * 1024;
 const GOING_AWAY = closeFrame(CLOSE.shutdown, 'the connection to the tenant ended: resume with afterSequence');
 
 /** WebSockets of tenants that other processes serve: the bytes go through as they are, both ways, with back-pressure. */
@@ -91,13 +94,15 @@ export class Tunnels {
         if (!settled) settle({ kind: 'failed', why: 'refused', definite: true });
       });
       asked.on('response', (response) => {
-        const passOn = (body: Buffer): void => refuse(client, response, body);
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        const passOn = (): void => refuse(client, response, body.whole());
+        const body = new Chunks();
+        response.on('data', (chunk: Buffer) => {
+          body.push(chunk);
+          if (body.length > MOST_REFUSAL) asked.destroy();
+        });
         response.on('error', () => asked.destroy());
         response.on('close', () => {
           if (settled) return;
-          const body = Buffer.concat(chunks);
           if (!response.complete) return settle({ kind: 'failed', why: 'reset', definite: true });
           if (response.statusCode === 503) {
             const notOwner = response.headers[NOT_OWNER] !== undefined;
@@ -105,10 +110,10 @@ export class Tunnels {
               kind: 'failed',
               why: notOwner ? 'not_owner' : 'unavailable',
               definite: true,
-              ...(notOwner ? {} : { answer: () => passOn(body) }),
+              ...(notOwner ? {} : { answer: passOn }),
             });
           }
-          passOn(body);
+          passOn();
           settle({ kind: 'answered' });
         });
       });
