@@ -10,6 +10,8 @@ import { errorOf } from '../../webhooks/webhook-deliverer.js';
 import { json, optionalJson, refuse } from '../bodies.js';
 import { described, paging, type Parameter } from '../parameters.js';
 import { page, pageBefore } from '../records.js';
+import { memoryOf } from '../request-memory.js';
+import type { Call } from '../route.js';
 import { component, integer, listOf, secret, text, timestamp, version } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';
 
@@ -222,6 +224,21 @@ const getEndpoint = route({
   },
 });
 
+/**
+ * Before an endpoint is changed by a request that is short itself: all of its record is read, written and told again, by every process, so
+ * that counts in the turns of its tenant as a body of its size. @throws StatefoldError NOT_FOUND
+ */
+async function turnToChange(
+  { endpoints }: { readonly endpoints: Pick<RouteDependencies['endpoints'], 'require'> },
+  { request, tenantId }: Pick<Call, 'request' | 'tenantId'>,
+  endpointId: string,
+): Promise<void> {
+  const { keys = [], source } = endpoints.require(tenantId, endpointId);
+  const { eventTypes = [], aggregateTypes = [] } = 'feed' in source ? source.feed : {};
+  const texts = [...keys, ...eventTypes, ...aggregateTypes];
+  await memoryOf(request)?.turnFor(texts.reduce((sum, { length }) => sum + length, 0));
+}
+
 const changeEndpoint = route({
   ...one,
   method: 'PATCH',
@@ -234,6 +251,7 @@ const changeEndpoint = route({
     const { endpoints } = dependencies;
     const asked = await call.body();
     checkHeaders(asked.headers);
+    await turnToChange(dependencies, call, call.parameter('id'));
     const endpoint = await endpoints.change(
       call.tenantId,
       call.parameter('id'),
@@ -268,6 +286,7 @@ const rotateEndpoint = route({
   errors: ['NOT_FOUND', 'WEBHOOK_SECRET_SHARED'],
   serve: async ({ endpoints }, call) => {
     const endpointId = call.parameter('id');
+    await turnToChange({ endpoints }, call, endpointId);
     const rotated = await endpoints.rotate(call.tenantId, endpointId);
     call.answer(200, { endpointId, secret: rotated, isolated: true });
   },
@@ -307,6 +326,7 @@ const pauseEndpoint = route({
   answers: { 200: WebhookEndpoint },
   errors: ['NOT_FOUND'],
   serve: async (dependencies, call) => {
+    await turnToChange(dependencies, call, call.parameter('id'));
     const endpoint = await dependencies.endpoints.pause(call.tenantId, call.parameter('id'));
     call.answer(200, endpointJson(dependencies, endpoint));
   },
@@ -321,6 +341,7 @@ const resumeEndpoint = route({
   answers: { 200: WebhookEndpoint },
   errors: ['NOT_FOUND'],
   serve: async (dependencies, call) => {
+    await turnToChange(dependencies, call, call.parameter('id'));
     const endpoint = await dependencies.endpoints.resume(call.tenantId, call.parameter('id'));
     call.answer(200, endpointJson(dependencies, endpoint));
   },
