@@ -5,7 +5,7 @@ import { scanJson } from '../core/json-scanner.js';
 import { hasBody, MAX_FORM_BYTES, readBody, requireJson } from './body.js';
 import { pointerPart, unknownMember } from './nearest-name.js';
 import type { Parameters, Values } from './parameters.js';
-import { MAX_ERRORS } from './problem.js';
+import { MAX_ERRORS, shortened } from './problem.js';
 import { memoryOf } from './request-memory.js';
 import type { Upload, UploadLimits } from './upload.js';
 
@@ -168,7 +168,7 @@ export function refuse(what: string, errors: readonly FieldError[]): void {
 function invalid(what: string, { pointer, message }: FieldError, errors: readonly FieldError[]): StatefoldError {
   const place = pointer === '' ? '' : `${pointer} `;
   const end = message.endsWith('?') ? '' : '.';
-  return new StatefoldError('INVALID_REQUEST', `${what}: ${place}${message}${end}`, { errors });
+  return new StatefoldError('INVALID_REQUEST', `${what}: ${shortened(place)}${shortened(message)}${end}`, { errors });
 }
 
 /** @throws StatefoldError INVALID_REQUEST with every fault and its place */

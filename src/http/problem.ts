@@ -82,7 +82,7 @@ export function knownError(thrown: unknown): StatefoldError {
 export const MAX_ERRORS = 20;
 const MAX_ERROR_CHARACTERS = 1_000;
 
-const shortened = (text: string): string =>
+export const shortened = (text: string): string =>
   text.length <= MAX_ERROR_CHARACTERS ? text : `${text.slice(0, MAX_ERROR_CHARACTERS)}…`;
 
 /** The first of them, and how many more there are. `count`: of all; unless given there are no others. */
