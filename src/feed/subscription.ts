@@ -9,8 +9,8 @@ import type { Timers } from './timers.js';
 export interface Subscriber<T> {
   /** Takes one item; false: taken, but no more until `Subscription.resume`; `later`: not taken, it comes again then. */
   push(item: T): boolean | 'later';
-  /** While it is full what comes next is read anew, and not kept for it: there are many like it. */
-  readonly rereads?: boolean;
+  /** It is full: may this, which is left of a page, be kept for it? False: it is read anew, as it is for those of which there are many. */
+  keeps?(left: readonly T[]): boolean;
   /** Called each time that all there is was pushed or passed over, up to `end`, exclusive. */
   caughtUp?(end: number): void;
   /** Called once when it ended by itself: what it follows is gone, its cursor expired, or the subscriber threw. Not after `close`. */
@@ -254,8 +254,9 @@ export class FeedSubscription<T> implements Subscription {
       if (room === 'later') [this.end, this.reached] = [position, before];
       this.#state = 'BLOCKED';
       const taken = room === 'later' ? i : i + 1;
-      if (this.subscriber.rereads === true) this.#page = Math.min(PAGE, Math.max(1, 2 * taken));
-      else this.#left = { feed, items: items.slice(taken), end };
+      const left = items.slice(taken);
+      if (this.subscriber.keeps?.(left) === false) this.#page = Math.min(PAGE, Math.max(1, 2 * taken));
+      else this.#left = { feed, items: left, end };
       return false;
     }
     this.#page = Math.min(PAGE, 2 * this.#page);

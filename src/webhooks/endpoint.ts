@@ -152,6 +152,7 @@ export class Endpoint<T> implements EndpointIdentity {
       capacity: { count: limits.windowMessages, bytes: limits.windowBytes },
       wanted: (item) => context.wanted(this, item),
       took: (lane) => this.#took(lane),
+      keeps: (lane) => this.#keeps(lane),
       advanced: () => this.#advanced(),
     };
     this.#live = new Lane(new DeliveryWindow<Message>(0, this.#home.capacity), Number.POSITIVE_INFINITY, this.#home);
@@ -258,8 +259,17 @@ export class Endpoint<T> implements EndpointIdentity {
 
   get #bytes(): number {
     let bytes = 0;
-    for (const { window } of this.#lanes) bytes += window.bytes;
+    for (const { window, kept } of this.#lanes) bytes += window.bytes + kept;
     return bytes;
+  }
+
+  /** What lanes that are full keep of their pages leaves room for as much again: it is there to save a read, and no delivery waits for it. */
+  #keeps({ kept }: Lane<T>): boolean {
+    const budget = this.context.budget.tenant(this.tenantId);
+    this.#hold.set(this.#bytes);
+    if (budget.refuses('webhooks', budget.held('webhooks')) === undefined) return true;
+    this.#hold.sub(kept);
+    return false;
   }
 
   /**

@@ -23,6 +23,8 @@ export interface LaneHome<T> {
   wanted(item: Filtered): boolean;
   /** The lane has taken a message: may it take more? */
   took(lane: Lane<T>): boolean;
+  /** The lane is full, and has so much left of a page: may it keep that? */
+  keeps(lane: Lane<T>): boolean;
   /** It is further, with nothing that has to be sent. */
   advanced(lane: Lane<T>): void;
 }
@@ -44,6 +46,7 @@ export class Lane<T> implements Subscriber<T> {
   #cancelTimer: (() => void) | undefined;
   #complete = false;
   #closed = false;
+  #kept = 0;
 
   constructor(window: DeliveryWindow<Message>, to: number, home: LaneHome<T>, only?: ReadonlySet<number>) {
     this.window = window;
@@ -113,12 +116,26 @@ export class Lane<T> implements Subscriber<T> {
     this.#subscription.start();
   }
 
+  /** Bytes of what is left of a page while it is full. */
+  get kept(): number {
+    return this.#kept;
+  }
+
+  /** What is passed on of it is taken off as it is looked at. */
+  keeps(left: readonly T[]): boolean {
+    if (this.#kept === 0) this.#kept = left.reduce((sum, item) => sum + this.#home.messages.messageOf(item).bytes, 0);
+    if (this.#home.keeps(this)) return true;
+    this.#kept = 0;
+    return false;
+  }
+
   resume(): void {
     this.#subscription?.resume();
   }
 
   close(): void {
     this.#closed = true;
+    this.#kept = 0;
     this.#subscription?.close();
     this.#cancelTimer?.();
   }
@@ -131,12 +148,14 @@ export class Lane<T> implements Subscriber<T> {
   }
 
   caughtUp(end: number): void {
+    this.#kept = 0;
     const advanced = this.window.advance(Math.min(end, this.to + 1));
     if (end > this.to) this.#completed();
     if (advanced) this.#home.advanced(this);
   }
 
   ended(reason: unknown): void {
+    this.#kept = 0;
     if (this.#closed || this.#complete) return;
     const { logger, id } = this.#home;
     const code = reason instanceof StatefoldError ? reason.code : undefined;
@@ -160,12 +179,14 @@ export class Lane<T> implements Subscriber<T> {
   /** What is not for the endpoint is passed over; past the range all is taken, to see its end. */
   #wanted(item: T): boolean {
     const { messages } = this.#home;
-    const { position } = messages.messageOf(item);
+    const { position, bytes } = messages.messageOf(item);
+    this.#kept = Math.max(0, this.#kept - bytes);
     return position > this.to || (this.only?.has(position) !== false && this.#home.wanted(messages.filtered(item)));
   }
 
   #completed(): void {
     this.#complete = true;
+    this.#kept = 0;
     this.#subscription?.close();
     this.window.advance(this.to + 1);
   }

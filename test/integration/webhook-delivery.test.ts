@@ -894,3 +894,32 @@ test('while others hold all the memory for webhooks, a key that waits holds up n
   await until(() => to.sequences().includes(61), 'what there is room for');
   for (const response of held) response.end();
 });
+
+test('what is left of the pages of full endpoints is held of the budget, in half of its share at most; the rest is read again', async (t) => {
+  const budget = new MemoryBudget({ processBytes: 64e6, tenantBytes: 16e6 });
+  const w = world(t, { budget, limits: { windowMessages: 4 } });
+  let held: ServerResponse[] | undefined = [];
+  const to = await receiver(t, (_, response) => {
+    if (held === undefined) response.writeHead(200).end();
+    else held.push(response);
+  });
+  const ENDPOINTS = 4;
+  const CHANGES = 256;
+  const state = Buffer.from(JSON.stringify('x'.repeat(3_000)));
+  w.feed.accept(...Array.from({ length: CHANGES }, (_, i) => change(1 + i, { key: `k${i}`, state })));
+  w.catalog.addProjection('t1', 'p1');
+  for (let i = 0; i < ENDPOINTS; i++) {
+    const endpoint = { tenantId: 't1', endpointId: `e${i}`, source: { projectionId: 'p1' }, ...ISOLATED, since: 0 };
+    w.catalog.set('endpoint', `e${i}`, { ...endpoint, url: to.url });
+  }
+  await w.deliverer().start();
+  await until(() => held?.length === 4 * ENDPOINTS, 'all endpoints are full');
+  // Of one endpoint what is left of a page is some 800 KB.
+  const bytes = budget.held('webhooks');
+  assert.ok(bytes > 0.7e6 && bytes < 1.1e6, `${bytes}`);
+
+  for (const response of held) response.writeHead(200).end();
+  held = undefined;
+  await until(() => to.received.length === ENDPOINTS * CHANGES, 'all is delivered, once');
+  await until(() => budget.held('webhooks') === 0, 'nothing is held any more');
+});

@@ -45,6 +45,7 @@ test('messages that were trimmed while a webhook endpoint was away are told of t
         capacity: { count: 100, bytes: 1_000_000 },
         wanted: () => true,
         took: () => true,
+        keeps: () => true,
         advanced: () => undefined,
       },
     },

@@ -41,7 +41,7 @@ function into(
       wanted: options.key === undefined ? undefined : ({ key }) => key === options.key,
     },
     {
-      rereads,
+      keeps: () => !rereads,
       push: ({ sequence }) => {
         if (later && room !== undefined && got.length % room === 0 && (asked = !asked)) return 'later';
         got.push(sequence);

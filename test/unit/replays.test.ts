@@ -120,6 +120,7 @@ test('a thousand lanes of webhooks that begin where they were read what is pendi
     capacity: { count: 10, bytes: 1_000_000 },
     wanted: () => true,
     took: () => true,
+    keeps: () => true,
     advanced: () => undefined,
   };
   const pending = [1, 2, 3].map((position): PendingMessage => [position, 0]);

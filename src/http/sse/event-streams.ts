@@ -254,7 +254,7 @@ class Gathering {
 
 /** One open stream of whatever items. */
 class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
-  readonly rereads = true;
+  readonly keeps = (): boolean => false;
   subscription: Subscription | undefined;
   readonly #options: EventStreamOptions<T>;
   /** Of this turn: each write is a chunk of its own, which costs more than a short record does. */

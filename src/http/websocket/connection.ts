@@ -37,7 +37,7 @@ const TEXT = { binary: false } as const;
 
 /** One open WebSocket: pushes items, each as a message, pings, and gives up on a client that is gone, too slow or out of line. */
 export class StreamConnection<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
-  readonly rereads = true;
+  readonly keeps = (): boolean => false;
   subscription: Subscription | undefined;
   #awaitedPongs = 0;
   #framesSincePing = 0;
