@@ -1,7 +1,11 @@
+import { firstIndex } from '../core/first-index.js';
 import { withoutErased } from '../core/event.js';
 import type { EventsBody } from '../core/records.js';
 import { commitInput, INPUTS, type Input, type InputFeed } from '../feed/inputs.js';
 import { LogFeed, type Left, type LogFeedOptions } from '../feed/log-feed.js';
+
+/** Controls that are remembered: whoever is further behind reads. */
+const MOST_CONTROLS = 4096;
 
 /** Which aggregates were erased, as far as the partition is folded. */
 export interface Erasures {
@@ -11,8 +15,9 @@ export interface Erasures {
 
 /** The inputs of one partition of a tenant's events. It gives nothing of erased aggregates, whether the log still has it or not. */
 export class CommitFeed extends LogFeed<EventsBody, Input> implements InputFeed {
-  readonly #start: number;
-  /** Offsets of the controls that were pushed. */
+  /** From here on all controls that were pushed are known. */
+  #start: number;
+  /** Offsets of the last controls that were pushed, ascending. */
   readonly #controls: number[] = [];
 
   constructor({
@@ -29,13 +34,20 @@ export class CommitFeed extends LogFeed<EventsBody, Input> implements InputFeed 
   }
 
   override push(input: Input): void {
-    if (input.kind === 'control' || input.kind === 'erased') this.#controls.push(input.offset);
+    if (input.kind === 'control' || input.kind === 'erased') this.#controlled(input.offset);
     super.push(input);
+  }
+
+  #controlled(offset: number): void {
+    const controls = this.#controls;
+    controls.push(offset);
+    if (controls.length > 2 * MOST_CONTROLS) this.#start = (controls.splice(0, MOST_CONTROLS).at(-1) as number) + 1;
   }
 
   commitsUntil(from: number): number | undefined {
     if (from < this.#start) return undefined;
-    return this.#controls.find((offset) => offset >= from) ?? this.head;
+    const controls = this.#controls;
+    return controls[firstIndex(controls.length, (i) => (controls[i] as number) >= from)] ?? this.head;
   }
 }
 

@@ -59,8 +59,13 @@ export class Erasures {
     this.#run();
   }
 
-  /** The log says that the aggregate is erased, or has another record of it. */
+  /** The log says that the aggregate is erased. Who does not serve the partition looks for it when it does. */
   begin(aggregateId: string): void {
+    if (this.#options.partition.owned) this.straggled(aggregateId);
+  }
+
+  /** The log has another record of an aggregate that is erased. */
+  straggled(aggregateId: string): void {
     this.#waiting.add(aggregateId);
     if (this.#options.partition.owned) this.#run();
   }
@@ -87,14 +92,15 @@ export class Erasures {
       const [aggregateId] = this.#waiting;
       try {
         if (aggregateId === undefined) return await this.#options.log.tidy();
-        await this.#erase(aggregateId);
+        // Before it begins: a record of it that comes meanwhile has it erased again.
         this.#waiting.delete(aggregateId);
+        await this.#erase(aggregateId);
         if (tables.erasure(aggregateId)?.status === 'erasing' && !this.#closed)
           await partition.propose({ kind: 'Erased', value: { aggregateId, timestamp: this.#options.clock.now() } });
         failures = 0;
       } catch (error) {
         // It goes to the end of the queue: what keeps it back need not keep the others back.
-        if (aggregateId !== undefined && this.#waiting.delete(aggregateId)) this.#waiting.add(aggregateId);
+        if (aggregateId !== undefined) this.#waiting.add(aggregateId);
         if (this.#closed || !partition.owned) return;
         if (failures === 0)
           logger.warn(
@@ -126,9 +132,7 @@ export class Erasures {
       await log.refresh();
       const voids = new Set(tables.voids('events'));
       // The index here has nothing of what a former owner redacted, whose originals may be in the log still.
-      const redacted = [...log.redactions()].flatMap(({ offset, erased }) =>
-        erased.includes(aggregateId) ? [offset] : [],
-      );
+      const redacted = log.redactedOf(aggregateId);
       const offsets = [...new Set([...tables.recordsOf(aggregateId), ...voids, ...redacted])].sort((a, b) => a - b);
       const partly = new Set<number>();
       dead.length = 0;
@@ -137,18 +141,21 @@ export class Erasures {
         const slice = ordered.slice(at, at + atOnce);
         at += slice.length;
         const ascending = slice.toSorted((a, b) => a - b);
+        // Before the records are read: what a former owner took out meanwhile is not said to be out of what is read without it.
+        const erased = await log.erasedFrom(ascending);
         const records = await recordsAt(log, ref, ascending, () => this.#closed);
         const bytes = records.reduce((sum, { value }) => sum + (value?.length ?? 0), 0);
         atOnce = Math.max(1, Math.min(AT_ONCE, 4 * atOnce, Math.floor((BYTES_AT_ONCE * slice.length) / (bytes + 1))));
         const found = new Map(records.map((record) => [record.offset, record]));
         for (const record of slice.flatMap((offset) => found.get(offset) ?? [])) {
-          const { isDead, isRedacted } = await this.#without(record, aggregateId, voids);
+          const before = erased.get(record.offset) ?? [];
+          const { isDead, isRedacted } = await this.#without(record, { aggregateId, before, voids });
           if (isDead) dead.push(record.key);
           if (isRedacted) partly.add(record.offset);
         }
         await nextTurn();
       }
-      isWhole = this.isTakenOut(aggregateId, [...partly]);
+      isWhole = await this.isTakenOut(aggregateId, [...partly]);
     }
     // After all redactions: a reader that finds a record gone knows what is left of the other aggregates in it.
     for (let at = 0; at < dead.length && !this.#closed; at += AT_ONCE)
@@ -161,8 +168,9 @@ export class Erasures {
   }
 
   /** The redaction that counts for each of the records is without the aggregate: only then are they tombstoned. */
-  isTakenOut(aggregateId: string, offsets: readonly number[]): boolean {
-    return offsets.every((offset) => this.#options.log.redaction(offset)?.erased.includes(aggregateId) === true);
+  async isTakenOut(aggregateId: string, offsets: readonly number[]): Promise<boolean> {
+    const erased = await this.#options.log.erasedFrom(offsets);
+    return offsets.every((offset) => erased.get(offset)?.includes(aggregateId) === true);
   }
 
   /**
@@ -180,25 +188,26 @@ export class Erasures {
    */
   async #without(
     record: LogRecord,
-    aggregateId: string,
-    voids: ReadonlySet<number>,
+    {
+      aggregateId,
+      before,
+      voids,
+    }: { readonly aggregateId: string; readonly before: readonly string[]; readonly voids: ReadonlySet<number> },
   ): Promise<{ readonly isDead: boolean; readonly isRedacted?: true }> {
     const { codec, log } = this.#options;
     const { offset, key, timestamp, value } = record;
-    const known = log.redaction(offset);
-    const wasTakenOut = known?.erased.includes(aggregateId) === true;
-    if (value === null) return { isDead: wasTakenOut };
+    if (value === null) return { isDead: log.isRedactedOf(aggregateId, offset) };
     const decoded = codec.decode(value);
     if (decoded === undefined || decoded.body.kind === 'Claim') return { isDead: false };
     const { fence, body } = decoded;
-    if (wasTakenOut || !aggregatesIn(body).includes(aggregateId)) return { isDead: wasTakenOut };
+    if (!aggregatesIn(body).includes(aggregateId)) return { isDead: log.isRedactedOf(aggregateId, offset) };
     if (body.kind !== 'Transaction') return { isDead: true };
     const left = voids.has(offset) ? undefined : without(body.value, aggregateId);
     await log.redact({
       offset,
       key,
       timestamp,
-      erased: [...(known?.erased ?? []), aggregateId],
+      erased: [...before, aggregateId],
       value: left && codec.encode(fence, { kind: 'Transaction', value: left }),
     });
     return { isDead: true, isRedacted: true };

@@ -317,7 +317,7 @@ export class AggregatePartition
   }
 
   straggled(aggregateId: string): void {
-    this.#erasures.begin(aggregateId);
+    this.#erasures.straggled(aggregateId);
   }
 
   underWay(offset: number, commits: CommitsUnderWay): void {

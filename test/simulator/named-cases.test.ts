@@ -864,7 +864,7 @@ describe('cases of the model', () => {
     },
     Erasures.prototype,
     'isTakenOut',
-    () => () => true,
+    () => () => Promise.resolve(true),
   );
 
   named(

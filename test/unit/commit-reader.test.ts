@@ -275,3 +275,11 @@ describe('reading commits', () => {
     );
   });
 });
+
+it('a bounded number of controls is remembered: whoever is behind them reads', () => {
+  const { feed } = readerOf([1], 0, 1e6);
+  for (let offset = 100; offset < 20_100; offset += 2) feed.push({ kind: 'erased', offset } as Input);
+  assert.equal(feed.commitsUntil(0), undefined);
+  assert.equal(feed.commitsUntil(20_051), 20_052);
+  assert.equal(feed.commitsUntil(20_052), 20_052);
+});

@@ -3,7 +3,7 @@ import { firstIndex } from '../../core/first-index.js';
 import { InvariantError } from '../../core/errors.js';
 import { Gathered } from '../../core/gathered.js';
 import { redactionsTopicSpec, redactionsRef } from '../topics.js';
-import type { Log, LogPage, LogRecord, NewRecord, PartitionRef } from '../log.js';
+import type { Log, LogPage, LogRecord, PartitionRef } from '../log.js';
 import { readBelow, recordsAt } from './known-end.js';
 
 /** What stands in for a record of a partition's events from now on. */
@@ -18,19 +18,22 @@ export interface Redaction {
   readonly value: Buffer | undefined;
 }
 
-/** What is known of a redaction: what is left of the record stays in the log, and is read when it is asked for. */
-interface Kept extends Omit<Redaction, 'value'> {
-  /** Nothing stands in: the value is undefined. */
-  readonly isVoid: boolean;
-  /** Of the value. */
-  readonly bytes: number;
+/**
+ * What is known of a redaction, of which a tenant may have as many as transactions: all else of it stays in the log, and is read when
+ * it is asked for.
+ */
+interface Kept {
   /** Its offset in the topic of redactions. */
   readonly place: number;
-  /** Keys in the topic of redactions: this one's, and those of what it took the place of. */
-  readonly keys: readonly Buffer[];
+  /** Of the value; 0 where nothing stands in. */
+  readonly bytes: number;
+  /** Of two for one record the one with less counts. */
+  readonly left: number;
 }
 
 const READ_BYTES = 1024 * 1024;
+/** Redactions that are read at a time, those that are large fewer. */
+const AT_ONCE = 256;
 
 /**
  * A partition of a tenant's events as all of its readers see it. A transaction over several aggregates is one record, which can't be
@@ -46,7 +49,12 @@ export class EventsLog implements Log {
   readonly #ref: PartitionRef;
   readonly #redactions: PartitionRef;
   readonly #partitions: number;
+  /** By the offsets of the records that they stand in for. */
   readonly #known = new Map<number, Kept>();
+  /** Of each aggregate the records that were redacted since it was erased: mostly one. */
+  readonly #offsets = new Map<string, number | Set<number>>();
+  /** Those that others took the place of, and whose tombstones are due. */
+  #superseded: Kept[] = [];
   /** The offsets of those that are known, ascending; undefined: some came since. */
   #ascending: readonly number[] | undefined;
   #read = 0;
@@ -70,7 +78,7 @@ export class EventsLog implements Log {
     if (last - from + 1 === records.length && this.#known.size === 0) return page;
     if (last - from + 1 !== records.length) await this.refresh();
     const redacted = this.#redactedIn(from, last);
-    if (redacted.length === 0) return page;
+    if (redacted.size === 0) return page;
     return { records: await this.#standIn(upTo(maxBytes, merged(records, redacted))), end };
   }
 
@@ -80,50 +88,54 @@ export class EventsLog implements Log {
     const { records, end } = page;
     if (records.length < offsets.filter((offset) => offset < end).length) await this.refresh();
     if (this.#known.size === 0) return page;
-    const redacted = offsets.flatMap((offset) => this.#known.get(offset) ?? []);
+    const redacted = new Map<number, Kept>();
+    for (const offset of offsets) {
+      const kept = this.#known.get(offset);
+      if (kept !== undefined) redacted.set(offset, kept);
+    }
     return { records: await this.#standIn(merged(records, redacted)), end };
   }
 
-  #redactedIn(first: number, last: number): readonly Kept[] {
+  #redactedIn(first: number, last: number): ReadonlyMap<number, Kept> {
     this.#ascending ??= [...this.#known.keys()].sort((a, b) => a - b);
-    const found: Kept[] = [];
+    const found = new Map<number, Kept>();
     for (let at = firstFrom(this.#ascending, first); at < this.#ascending.length; at++) {
       const offset = this.#ascending[at] as number;
       if (offset > last) break;
-      found.push(this.#known.get(offset) as Kept);
+      found.set(offset, this.#known.get(offset) as Kept);
     }
     return found;
   }
 
   /** What stands at each place: void for every reader, as the record was; where nothing is left of it, no reader needs it. */
-  async #standIn(all: readonly (LogRecord | Kept)[]): Promise<readonly LogRecord[]> {
-    const places = all.flatMap((one) => (isKept(one) && !one.isVoid ? [one.place] : []));
-    const found = new Map(
-      (
-        await recordsAt(
-          this.#log,
-          this.#redactions,
-          places.sort((a, b) => a - b),
-        )
-      ).map(({ offset, value }) => [offset, value]),
-    );
+  async #standIn(all: readonly (LogRecord | Redacted)[]): Promise<readonly LogRecord[]> {
+    const found = await this.#at(all.flatMap((one) => (isRedacted(one) ? [one.by] : [])));
     const records: LogRecord[] = [];
     for (const one of all) {
-      const value = isKept(one) && !one.isVoid ? found.get(one.place) : null;
-      if (!isKept(one)) records.push(one);
-      else if (value === undefined || (value === null && !one.isVoid)) records.push(...(await this.#successorOf(one)));
-      else records.push({ offset: one.offset, key: one.key, timestamp: one.timestamp, value: value && valueOf(value) });
+      if (isRedacted(one)) {
+        const { offset, key, timestamp, value = null } = found.get(one.by.place) ?? (await this.#successorOf(one));
+        records.push({ offset, key, timestamp, value });
+      } else records.push(one);
     }
     return records;
   }
 
+  /** By their places. One that is not there is gone from the log. */
+  async #at(kept: readonly Kept[]): Promise<ReadonlyMap<number, Redaction>> {
+    const places = kept.map(({ place }) => place).sort((a, b) => a - b);
+    const found = new Map<number, Redaction>();
+    for (const { offset, value } of await recordsAt(this.#log, this.#redactions, places))
+      if (value !== null) found.set(offset, decoded(value));
+    return found;
+  }
+
   /** It is gone from the log: another process has found one that has less left, and that is in the log before the other one goes. */
-  async #successorOf({ offset, place }: Kept): Promise<readonly LogRecord[]> {
+  async #successorOf({ offset, by }: Redacted): Promise<Redaction> {
     await this.refresh();
     const kept = this.#known.get(offset);
-    if (kept === undefined || kept.place === place)
+    if (kept === undefined || kept.place === by.place)
       throw new InvariantError('a redaction of the log is gone, and nothing took its place: the log is damaged');
-    return this.#standIn([kept]);
+    return (await this.#at([kept])).get(kept.place) ?? this.#successorOf({ offset, by: kept });
   }
 
   #isOurs({ topic, partition }: PartitionRef): boolean {
@@ -140,7 +152,7 @@ export class EventsLog implements Log {
     const end = await this.#log.endOffset(this.#redactions);
     while (this.#read < end) {
       const { records, next } = await readBelow(this.#log, this.#redactions, this.#read, end, READ_BYTES);
-      for (const { offset, key, value } of records) if (value !== null) this.#take(offset, key, value);
+      for (const { offset, value } of records) if (value !== null) this.#take(offset, decoded(value));
       this.#read = next;
     }
   }
@@ -156,25 +168,46 @@ export class EventsLog implements Log {
   }
 
   /** Of several for one record the one counts that has less left, whatever their order: a late one of a former owner changes nothing. */
-  #take(place: number, key: Buffer, value: Buffer): void {
-    const { value: left, ...redaction } = decoded(value);
-    const before = this.#known.get(redaction.offset);
-    // Copies: neither keeps what it was read with.
-    const keys = [...(before?.keys ?? []), Buffer.from(key)];
-    const kept = { ...redaction, isVoid: left === undefined, bytes: left?.length ?? 0, place };
-    const isNewer = before === undefined || leaves(kept) < leaves(before);
-    this.#known.set(redaction.offset, isNewer ? { ...kept, keys: keys.reverse() } : { ...before, keys });
+  #take(place: number, { offset, erased, value }: Redaction): void {
+    const kept = { place, bytes: value?.length ?? 0, left: value === undefined ? -1000 : -erased.length };
+    const before = this.#known.get(offset);
+    const isNewer = before === undefined || kept.left < before.left;
+    if (before !== undefined) this.#superseded.push(isNewer ? before : kept);
+    if (isNewer) this.#known.set(offset, kept);
     if (before === undefined) this.#ascending = undefined;
+    for (const aggregateId of erased) {
+      const offsets = this.#offsets.get(aggregateId);
+      if (offsets === undefined) this.#offsets.set(aggregateId, offset);
+      else if (typeof offsets === 'object') offsets.add(offset);
+      else if (offsets !== offset) this.#offsets.set(aggregateId, new Set([offsets, offset]));
+    }
   }
 
-  /** What is known of the redaction of the record, as far as they were read. */
-  redaction(offset: number): Pick<Redaction, 'erased'> | undefined {
-    return this.#known.get(offset);
+  /** Offsets of the records that were redacted since the aggregate was erased, as far as redactions were read. */
+  redactedOf(aggregateId: string): readonly number[] {
+    const offsets = this.#offsets.get(aggregateId);
+    return typeof offsets === 'number' ? [offsets] : [...(offsets ?? [])];
   }
 
-  /** All that were read. */
-  redactions(): Iterable<Pick<Redaction, 'offset' | 'erased'>> {
-    return this.#known.values();
+  /** Whether the record at the offset is among them. */
+  isRedactedOf(aggregateId: string, offset: number): boolean {
+    const offsets = this.#offsets.get(aggregateId);
+    return typeof offsets === 'object' ? offsets.has(offset) : offsets === offset;
+  }
+
+  /** The aggregates whose events are gone from the records at these offsets, of those that are redacted, as far as redactions were read. */
+  async erasedFrom(offsets: readonly number[]): Promise<ReadonlyMap<number, readonly string[]>> {
+    const redacted = offsets.flatMap((offset) => {
+      const by = this.#known.get(offset);
+      return by === undefined ? [] : [{ offset, by }];
+    });
+    const erased = new Map<number, readonly string[]>();
+    for (const some of portions(redacted, ({ by }) => by.bytes)) {
+      const found = await this.#at(some.map(({ by }) => by));
+      for (const one of some)
+        erased.set(one.offset, (found.get(one.by.place) ?? (await this.#successorOf(one))).erased);
+    }
+    return erased;
   }
 
   /** Resolves when it is in the log. */
@@ -187,14 +220,14 @@ export class EventsLog implements Log {
 
   /** Tombstones those that others took the place of: they hold what is to be gone. Resolves when that is in the log. */
   async tidy(): Promise<void> {
-    const dead: NewRecord[] = [];
-    for (const [offset, kept] of this.#known) {
-      const [first, ...others] = kept.keys;
-      if (first === undefined || others.length === 0) continue;
-      for (const key of others) dead.push({ key, value: null });
-      this.#known.set(offset, { ...kept, keys: [first] });
+    for (const some of portions([...this.#superseded], ({ bytes }) => bytes)) {
+      const places = some.map(({ place }) => place).sort((a, b) => a - b);
+      const records = await recordsAt(this.#log, this.#redactions, places);
+      const dead = records.flatMap(({ key, value }) => (value === null ? [] : [{ key, value: null }]));
+      if (dead.length > 0) await this.#log.append(this.#redactions, dead);
+      const gone = new Set(some);
+      this.#superseded = this.#superseded.filter((kept) => !gone.has(kept));
     }
-    if (dead.length > 0) await this.#log.append(this.#redactions, dead);
   }
 
   ensureTopics(...specs: Parameters<Log['ensureTopics']>): Promise<void> {
@@ -224,22 +257,39 @@ export class EventsLog implements Log {
   }
 }
 
-const leaves = ({ isVoid, erased }: Pick<Kept, 'isVoid' | 'erased'>): number => (isVoid ? -1000 : -erased.length);
+/** A record that is redacted. */
+interface Redacted {
+  readonly offset: number;
+  readonly by: Kept;
+}
 
-const isKept = (one: LogRecord | Kept): one is Kept => 'place' in one;
+const isRedacted = (one: LogRecord | Redacted): one is Redacted => 'by' in one;
 
 /** In the order of their offsets; a redaction takes the place of its record. */
-function merged(records: readonly LogRecord[], redacted: readonly Kept[]): readonly (LogRecord | Kept)[] {
-  const all = new Map<number, LogRecord | Kept>();
-  for (const one of [...records, ...redacted]) all.set(one.offset, one);
-  return [...all.values()].sort((a, b) => a.offset - b.offset);
+function merged(records: readonly LogRecord[], redacted: ReadonlyMap<number, Kept>): readonly (LogRecord | Redacted)[] {
+  const whole = records.filter(({ offset }) => !redacted.has(offset));
+  const others = [...redacted].map(([offset, by]) => ({ offset, by }));
+  return [...whole, ...others].sort((a, b) => a.offset - b.offset);
 }
 
 /** The first ones, up to about so many bytes: what is left of records may be far more than what a page of the log had. */
-function upTo(maxBytes: number, all: readonly (LogRecord | Kept)[]): readonly (LogRecord | Kept)[] {
+function upTo(maxBytes: number, all: readonly (LogRecord | Redacted)[]): readonly (LogRecord | Redacted)[] {
   let bytes = 0;
-  const end = all.findIndex((one) => (bytes += isKept(one) ? one.bytes : (one.value?.length ?? 0)) >= maxBytes);
+  const end = all.findIndex((one) => (bytes += isRedacted(one) ? one.by.bytes : (one.value?.length ?? 0)) >= maxBytes);
   return end === -1 ? all : all.slice(0, end + 1);
+}
+
+/** In their order, a bounded amount each. */
+function* portions<T>(all: readonly T[], bytesOf: (one: T) => number): Generator<readonly T[]> {
+  let [first, bytes] = [0, 0];
+  for (const [i, one] of all.entries()) {
+    if (i > first && (i - first === AT_ONCE || bytes + bytesOf(one) > READ_BYTES)) {
+      yield all.slice(first, i);
+      [first, bytes] = [i, 0];
+    }
+    bytes += bytesOf(one);
+  }
+  if (first < all.length) yield all.slice(first);
 }
 
 /** The index of the first of ascending numbers that is not less. */
@@ -255,9 +305,6 @@ function encoded({ offset, key, timestamp, erased, value }: Redaction): Buffer {
   length.writeUInt32BE(head.length);
   return Buffer.concat([length, head, value ?? Buffer.alloc(0)]);
 }
-
-/** What is left of the record, where it is not void. */
-const valueOf = (redaction: Buffer): Buffer => redaction.subarray(endOfHead(redaction));
 
 function endOfHead(redaction: Buffer): number {
   const end = 4 + redaction.readUInt32BE(0);
