@@ -12,7 +12,7 @@ import type { BodyCodec, RecordCodec } from '../log/codec/codec.js';
 import { commitBytes, storedCommitBytes, transactionBytes } from '../log/codec/commit-bytes.js';
 import { EventsLog } from '../log/journal/events-log.js';
 import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-partition.js';
-import { appendBytes, type Log, type PartitionRef } from '../log/log.js';
+import { appendBytes, AppendTooLargeError, type Log, type PartitionRef } from '../log/log.js';
 import { AggregateHistory } from './aggregate-history.js';
 import { CommitFeed } from './commit-feed.js';
 import {
@@ -400,11 +400,14 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   }
 
   refused(drafts: readonly Draft<EventsBody>[], error: Error): void {
-    const answer = new StatefoldError(
-      'UNAVAILABLE',
-      'the log takes no writes now (is its disk full, or is it away?); nothing was stored, send the request again',
-      { cause: error, retryAfterSeconds: 5 },
-    );
+    const why =
+      error instanceof AppendTooLargeError
+        ? 'the log takes less at once than the service needs (was a limit of its topic lowered?)'
+        : 'the log takes no writes now (is its disk full, or is it away?)';
+    const answer = new StatefoldError('UNAVAILABLE', `${why}; nothing was stored, send the request again`, {
+      cause: error,
+      retryAfterSeconds: 5,
+    });
     for (const pending of pendingOf(drafts)) pending.reject(answer);
   }
 

@@ -58,6 +58,8 @@ interface Entry<T> {
 const DEPOSED_MS = 1000;
 /** Where the log is damaged, or has records that only a newer version knows, the next attempt finds it so too: it comes no sooner. */
 const BROKEN_MS = 1000;
+const BROKEN =
+  'the tenant can not be served: its log lost data, is damaged, or has records of a newer version; whoever runs the service finds in what it logs which, and has to mend it';
 
 /** Tasks of this process by their slot keys: opened on first use, closed when idle or when they are another's; and standbys of others'. */
 export class TaskRegistry<T extends Activation> {
@@ -155,10 +157,15 @@ export class TaskRegistry<T extends Activation> {
       if (!isExpected(error) && !entry.ended) this.#notRestored(key, error);
       await entry.task?.close();
       if (error instanceof StatefoldError) throw error;
-      const refusal = new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', {
-        cause: error,
-      });
-      if (error instanceof InvariantError && !entry.ended) this.#broken.set(key, { at: performance.now(), refusal });
+      const isBroken = error instanceof InvariantError;
+      const refusal = new StatefoldError(
+        'UNAVAILABLE',
+        isBroken ? BROKEN : 'the tenant could not be restored; send the request again',
+        {
+          cause: error,
+        },
+      );
+      if (isBroken && !entry.ended) this.#broken.set(key, { at: performance.now(), refusal });
       throw refusal;
     }
     if (this.#failing.delete(key)) this.#options.logger.info({ slotKey: key }, 'the tenant is restored now');

@@ -1,5 +1,5 @@
-// Invariants 1, 2 and 20: somebody had a real broker drop events, their topic, or the catalog. Who has not folded them serves nothing, rather than a
-// shorter history.
+// Invariants 1, 2 and 20: somebody had a real broker drop events, their topic, or the catalog, or take less than it did. Who has not folded them
+// serves nothing, rather than a shorter history; and nothing is acknowledged that is not there.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Kafka, logLevel, type Admin } from 'kafkajs';
@@ -19,9 +19,9 @@ interface Ground {
   /** The topic of the events as the broker has it. */
   readonly topic: string;
   readonly admin: Admin;
-  readonly open: () => KafkaLog;
+  readonly open: (requestTimeoutMs?: number) => KafkaLog;
   /** A process with nothing on its disk. */
-  readonly start: () => Promise<TaskWorld>;
+  readonly start: (tenantId?: string, requestTimeoutMs?: number) => Promise<TaskWorld>;
   readonly set: (configs: Readonly<Record<string, string>>) => Promise<void>;
 }
 
@@ -34,14 +34,14 @@ async function ground(t: TestContext): Promise<Ground> {
   t.after(() => admin.disconnect());
   const cluster = new Cluster({ brokers, clientId: 'faults', connectTimeoutMs: 3000, requestTimeoutMs: 5000 });
   t.after(() => cluster.close());
-  const open = (): KafkaLog => {
-    const log = new KafkaLog({ brokers: [...brokers], prefix });
+  const open = (requestTimeoutMs = 10_000): KafkaLog => {
+    const log = new KafkaLog({ brokers: [...brokers], prefix, requestTimeoutMs });
     t.after(() => log.close());
     return log;
   };
   return {
     ...{ prefix, topic, admin, open },
-    start: () => TaskWorld.start(t, { log: open(), tenantId: 'acme' }),
+    start: (tenantId = 'acme', requestTimeoutMs) => TaskWorld.start(t, { log: open(requestTimeoutMs), tenantId }),
     set: async (configs) => {
       const [answer] = await cluster.askAdmin(() => Promise.resolve(alterConfigsCall(topic, configs)), 5000);
       assert.equal(answer?.code, 0);
@@ -49,11 +49,12 @@ async function ground(t: TestContext): Promise<Ground> {
   };
 }
 
-async function append({ url }: TaskWorld): Promise<number> {
-  const body = JSON.stringify({ aggregateId: 'a-1', eventType: 'Added', data: {} });
+const append = async (world: TaskWorld, text = ''): Promise<number> => (await answerOf(world, text)).status;
+
+async function answerOf({ url }: TaskWorld, text: string): Promise<{ readonly status: number; readonly body: string }> {
+  const body = JSON.stringify({ aggregateId: 'a-1', eventType: 'Added', data: { text } });
   const answer = await fetch(`${url}/events`, { method: 'POST', body });
-  await answer.text();
-  return answer.status;
+  return { status: answer.status, body: await answer.text() };
 }
 
 /** It neither takes nor shows anything, and says that the log lost data. */
@@ -96,6 +97,39 @@ test('2: a tenant whose events were deleted with their topic is not begun anew',
     await start(),
     /topic \S+\.acme\.events is not there, and \S+\.acme\.changes, which was made with it, was written to: .*; the log lost data$/,
   );
+});
+
+test(
+  '2: a topic that is deleted under its owner is not made anew, and no other tenant waits for it',
+  { skip: needsKafka },
+  async (t) => {
+    const { admin, topic, start } = await ground(t);
+    const [owner, other] = [await start('acme', 1000), await start('other', 1000)];
+    for (const world of [owner, other]) assert.equal(await append(world), 201);
+    await admin.deleteTopics({ topics: [topic] });
+    const answers = new Set<number>();
+    await until(async () => {
+      answers.add(await append(owner));
+      assert.equal(await append(other), 201);
+      return owner.stops.some((error) => error instanceof InvariantError);
+    });
+    assert.deepEqual([...answers], [503]);
+    await isRefused(owner, /topic \S+\.acme\.events is not there, and \S+ which was made with it, was written to: .*$/);
+    assert.ok(!(await admin.listTopics()).includes(topic));
+  },
+);
+
+test('2: a topic that takes less than a commit needs', { skip: needsKafka }, async (t) => {
+  const { start, set } = await ground(t);
+  const [owner, large] = [await start(), 'x'.repeat(20_000)];
+  assert.equal(await append(owner, large), 201);
+  await set({ 'max.message.bytes': '10000' });
+  await until(async () => (await append(owner, large)) === 503);
+  const refused = await answerOf(owner, large);
+  assert.match(refused.body, /takes less at once than the service needs .* nothing was stored/);
+  assert.equal(await append(owner), 201, 'what is small enough is taken');
+  await set({ 'max.message.bytes': '20000000' });
+  await until(async () => (await append(owner, large)) === 201);
 });
 
 test(

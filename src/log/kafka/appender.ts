@@ -167,9 +167,18 @@ export class Appender {
 
   #refuse(produce: Produce, cause: unknown): void {
     if (cause instanceof UnsentError) this.#cluster.invalidate(produce.topic);
-    const Refused = isTooLarge(cause) ? AppendTooLargeError : AppendRefusedError;
-    produce.reject(new Refused(`not appended: ${(cause as Error).message}`, { cause }));
+    produce.reject(this.#refusalOf(produce, cause as Error));
     this.#next(produce);
+  }
+
+  #refusalOf({ topic }: Produce, cause: Error): AppendRefusedError {
+    const message = `not appended: ${cause.message}`;
+    if (!isTooLarge(cause)) return new AppendRefusedError(message, { cause });
+    const setting = `max.message.bytes=${this.#options.maxAppendBytes}`;
+    return new AppendTooLargeError(
+      `${message}; the topic takes less than the service writes at once: kafka-configs.sh --alter --entity-type topics --entity-name ${topic} --add-config ${setting}`,
+      { cause },
+    );
   }
 
   #lost(produce: Produce, cause: unknown): void {

@@ -83,7 +83,12 @@ export class Topics {
   }
 
   async #ensure(specs: readonly TopicSpec[]): Promise<void> {
-    const unknown = specs.filter((spec) => this.#verified.get(spec.topic) !== JSON.stringify(spec));
+    // One that was found right and that no broker answers for now may have been deleted.
+    const unknown = specs.filter(
+      (spec) =>
+        this.#verified.get(spec.topic) !== JSON.stringify(spec) ||
+        this.#cluster.leader({ topic: spec.topic, partition: 0 }) === undefined,
+    );
     const layouts = await Promise.all(unknown.map(({ topic }) => this.#cluster.layout(topic)));
     const missing = unknown.filter((_, i) => layouts[i] === undefined);
     const [first] = missing;
