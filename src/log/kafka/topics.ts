@@ -93,6 +93,7 @@ export class Topics {
     const missing = unknown.filter((_, i) => layouts[i] === undefined);
     const [first] = missing;
     const others = specs.filter((spec) => !missing.includes(spec));
+    for (const { topic } of missing) if (this.#verified.has(topic)) await this.#mustBeThere(topic);
     if (first !== undefined) await this.#mustBeNew(first, others);
     const created: TopicSpec[] = [];
     for (const chunk of chunks(missing, CREATED_PER_REQUEST)) created.push(...(await this.#create(chunk)));
@@ -100,6 +101,14 @@ export class Topics {
     // Those that another process made meanwhile are looked at as well.
     await this.#verify(unknown.filter((spec) => !created.includes(spec)));
     for (const spec of unknown) this.#verified.set(spec.topic, JSON.stringify(spec));
+  }
+
+  /** Also where all topics of a call are gone, with the disk of a broker: who has nothing of what was in them would begin it anew. */
+  async #mustBeThere(topic: string): Promise<void> {
+    if (await this.#isThereByNow(topic)) return;
+    throw new InvariantError(
+      `topic ${topic} was there since this process began, and is not any more: it was deleted, or the broker has lost its disk, and it is not made anew; the log lost data`,
+    );
   }
 
   /** Nothing is written before all topics of a call are there: one that is missing beside records was there too. */
