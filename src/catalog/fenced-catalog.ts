@@ -41,7 +41,7 @@ const RECORD_BYTES = 1024;
 /** Superseded records whose tombstones are due, in memory: who only follows writes none, and those of the oldest were mostly written by others. */
 const MOST_DEAD = 100_000;
 /** Writes that wait for the log: a change has its answer in milliseconds, so they only gather while the log is away. */
-const MOST_WAITING = { writes: 10_000, bytes: 64 * 1024 * 1024 };
+const MOST_WAITING_BYTES = 64 * 1024 * 1024;
 /** Tombstones of one append, so that a produce stays small. */
 const SWEEP_BATCH = 1_000;
 
@@ -63,8 +63,8 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   readonly #inFlight = new Map<Draft<CatalogBody>, Write>();
   /** Of records that were passed over, since a newer version wrote them. */
   readonly #unknownKinds = new Set<string>();
-  /** Of those that were not answered yet, in whatever stage. */
-  readonly #waiting = { writes: 0, bytes: 0 };
+  /** Bytes of the writes that were not answered yet, in whatever stage. */
+  #waiting = 0;
   #dead: number[] = [];
   #sweeping: Promise<void> | undefined;
   #closing = false;
@@ -189,13 +189,11 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
           `${kind} ${id} has ${bytes} bytes; the log takes ${most} of one change`,
         ),
       );
-    const waiting = this.#waiting;
-    if (waiting.writes >= MOST_WAITING.writes || (waiting.writes > 0 && waiting.bytes + bytes > MOST_WAITING.bytes))
+    if (this.#waiting > 0 && this.#waiting + bytes > MOST_WAITING_BYTES)
       return Promise.reject(
         new StatefoldError('UNAVAILABLE', 'too many changes of the catalog wait for the log; send the request again'),
       );
-    waiting.writes++;
-    waiting.bytes += bytes;
+    this.#waiting += bytes;
     return new Promise<void>((resolve, reject) => {
       const draft: Draft<CatalogBody> = {
         body: { kind: 'Entity', value: { kind, id, replaces, value } },
@@ -203,10 +201,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
       };
       this.#queue.push({ draft, bytes, resolve, reject });
       this.#partition.kick();
-    }).finally(() => {
-      waiting.writes--;
-      waiting.bytes -= bytes;
-    });
+    }).finally(() => (this.#waiting -= bytes));
   }
 
   judge({ value }: CatalogBody): boolean {

@@ -121,20 +121,16 @@ test('what waits for the log goes into as many appends as its size asks for', as
   assert.equal((await opened(t, log)).list('tenant', undefined).length, ids.length + 1);
 });
 
-test('no more than a bounded number of writes waits for the log, and they are taken whatever is refused', async (t) => {
+test('what waits for the log is bounded, and taken whatever is refused', async (t) => {
   const catalog = await opened(t, openLog(t));
-  const results = await Promise.allSettled(
-    Array.from({ length: 10_010 }, (_, i) => catalog.put('tenant', `t${i}`, 0, named(`t${i}`, 'a name'))),
-  );
-  const refused = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []));
-  assert.equal(refused.length, 10);
-  assert.ok(refused.every(code('UNAVAILABLE')));
-  assert.equal(catalog.count('tenant', undefined), 10_000);
   const large = 'x'.repeat(8 * 1024 * 1024);
   const many = await Promise.allSettled(
     Array.from({ length: 10 }, (_, i) => catalog.put('tenant', `l${i}`, 0, named(`l${i}`, large))),
   );
-  assert.equal(many.filter(({ status }) => status === 'fulfilled').length, 7);
+  const refused = many.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []));
+  assert.equal(refused.length, 3);
+  assert.ok(refused.every(code('UNAVAILABLE')));
+  assert.equal(catalog.count('tenant', undefined), 7);
   await catalog.put('tenant', 'after', 0, named('after', 'a name'));
 });
 
