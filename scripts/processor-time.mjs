@@ -192,7 +192,7 @@ function programOf(pid) {
     const [script = words[0]] = words.filter(isProgram);
     if (script === undefined) return undefined;
     // Chromium writes its command line anew, with spaces between the words.
-    return /\.test\.js$/.test(script) ? 'test files' : basename(script.split(' --')[0]);
+    return /\.test\.js$|test-group\.mjs$/.test(script) ? 'test files' : basename(script.split(' --')[0]);
   } catch {
     return undefined;
   }

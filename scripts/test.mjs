@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
-import { join, relative, resolve } from 'node:path';
+import { join, relative, resolve, sep } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { archiveClasses, startKafka } from './kafka-cluster.mjs';
 import { JOB, ProcessorTime } from './processor-time.mjs';
@@ -105,13 +105,16 @@ function end(pid) {
   }
 }
 
-function testFile(file, on = '', env = {}) {
-  const name = within(file);
-  const of = `${name}${on}`;
+/** A job of one file, or of a few that share a process. */
+function jobOf(files, on = '', env = {}) {
+  const names = files.map(within);
+  const [name] = names;
+  const of = files.length === 1 ? `${name}${on}` : `${name} to ${names.at(-1)}${on} (${files.length} files)`;
   const run = async () => {
     const started = performance.now();
+    const each = name.startsWith('docs/') ? DOCS_TIMEOUT_MS : FILE_TIMEOUT_MS;
     const worker = new Worker(new URL('test-file.mjs', import.meta.url), {
-      workerData: { file, of, timeout: name.startsWith('docs/') ? DOCS_TIMEOUT_MS : FILE_TIMEOUT_MS },
+      workerData: { files: files.map((file, i) => [`${names[i]}${on}`, file]), of, timeout: files.length * each },
       env: { ...process.env, ...env, [JOB]: of },
       execArgv: TRACKING,
     });
@@ -124,7 +127,42 @@ function testFile(file, on = '', env = {}) {
     process.stdout.write(`\n${of} (${tookOf(of, started)})\n${shown}`);
     return sum;
   };
-  return { name, on, run };
+  return { name, on, run, files: files.length };
+}
+
+/** What changes the whole process, looks at it, or depends on what was imported before: a file that says such a thing has one of its own. */
+const OF_THE_PROCESS =
+  /\bprocess\.(on|once|exit|chdir|emitWarning|memoryUsage|resourceUsage|cpuUsage)\b|\bprocess\.env\[[^\]]*\] (=|\?\?=)|\bmock\.|\bglobalThis\b|\bregister\(|'wire-types\.mjs'/;
+/** So has what imports test/support/kafka.js, which drops the topics of its file when the process ends. */
+const ON_KAFKA = /\/support\/(cluster-world|connect\/worker|kafka|kafka-scenario|nemesis|tcp-proxy|two-logs)\.js'/;
+/**
+ * Folders whose files share processes, and how many share one: what a file imports takes a third of a second to read. Few where services
+ * start, since a long job at the end of a run leaves cores idle.
+ */
+const SHARING = new Map([
+  ['unit', 30],
+  ['integration', 4],
+  ['e2e', 4],
+]);
+
+/** The files in their order, those that share a process together. */
+function groupsOf(files) {
+  const groups = [];
+  const open = new Map();
+  for (const file of files) {
+    const folder = within(file).split(sep)[0];
+    const text = readFileSync(file, 'utf8');
+    const alone = !SHARING.has(folder) || OF_THE_PROCESS.test(text) || ON_KAFKA.test(text);
+    const group = alone ? undefined : open.get(folder);
+    if (group !== undefined && group.length < SHARING.get(folder)) {
+      group.push(file);
+      continue;
+    }
+    const fresh = [file];
+    groups.push(fresh);
+    if (!alone) open.set(folder, fresh);
+  }
+  return groups;
 }
 
 /** How many of the dearest jobs are listed. */
@@ -292,12 +330,13 @@ async function writeOpenapiChecks() {
 }
 const checks = files.some((file) => !isQuick(file)) ? writeOpenapiChecks().catch(fail) : undefined;
 
-const quick = files.filter(isQuick).map((file) => testFile(file));
-const slow = files.filter((file) => !isQuick(file)).map((file) => testFile(file));
-if (withDotnet) slow.push({ name: 'dotnet', on: '', run: runDotnet });
+const filesOf = (jobs) => jobs.reduce((sum, { files }) => sum + files, 0);
+const quick = groupsOf(files.filter(isQuick)).map((group) => jobOf(group));
+const slow = groupsOf(files.filter((file) => !isQuick(file))).map((group) => jobOf(group));
+if (withDotnet) slow.push({ name: 'dotnet', on: '', run: runDotnet, files: 0 });
 const sums = [];
 if (endToEnd.length > 0 && (KAFKA_HOME || KAFKA_BROKERS))
-  slow.push(...endToEnd.map((file) => testFile(file, ' on Kafka', { STATEFOLD_TEST_LOG: 'kafka' })));
+  slow.push(...groupsOf(endToEnd).map((group) => jobOf(group, ' on Kafka', { STATEFOLD_TEST_LOG: 'kafka' })));
 else if (endToEnd.length > 0)
   sums.push({
     ...nothing(),
@@ -313,8 +352,8 @@ const onRealProcesses = (job) => ({
     if (brokers) process.env['STATEFOLD_TEST_KAFKA'] = brokers;
     await checks;
     if (!told) {
-      const again = slow.filter(({ on }) => on !== '').length;
-      const first = slow.length - again - (withDotnet ? 1 : 0);
+      const first = filesOf(slow.filter(({ on }) => on === ''));
+      const again = filesOf(slow.filter(({ on }) => on !== ''));
       const kafka = brokers ? `, with Kafka; ${again} of them again, with the log on it` : '';
       say(`then ${first} files on real processes${kafka}${withDotnet ? '; the C# tests beside them' : ''}`);
     }
@@ -322,7 +361,7 @@ const onRealProcesses = (job) => ({
     return job.run();
   },
 });
-if (quick.length > 0) say(`the quick half first: ${quick.length} files of pure parts`);
+if (quick.length > 0) say(`the quick half first: ${filesOf(quick)} files of pure parts`);
 sums.push(...(await runAll([...quick, ...slow.map(onRealProcesses)])));
 await (await opening)?.close();
 processorTime.stop();
