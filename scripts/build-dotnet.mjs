@@ -5,6 +5,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { SHORT_LIVED } from './setup.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const source = join(root, 'dotnet');
@@ -70,8 +71,7 @@ async function build() {
 
 function run(args) {
   return new Promise((resolve, reject) => {
-    // The tools end after seconds: profiles for a later recompilation would cost a sixth of the build.
-    const quick = { DOTNET_CLI_TELEMETRY_OPTOUT: '1', DOTNET_NOLOGO: '1', DOTNET_TieredPGO: '0' };
+    const quick = { DOTNET_CLI_TELEMETRY_OPTOUT: '1', DOTNET_NOLOGO: '1', ...SHORT_LIVED };
     // A package that can't be had is done without: not after minutes of trying.
     const patience = {
       NUGET_ENHANCED_MAX_NETWORK_TRY_COUNT: '2',

@@ -15,6 +15,11 @@ const BUILD_CONSOLE = join(ROOT, 'scripts', 'build-console.mjs');
 /** What runs: one folder of few files. */
 export const PROGRAMS = join(DIST, 'program');
 const DOTNET_HOSTS = join(DIST, 'dotnet');
+/**
+ * For tools of .NET that end after seconds (the time in ms is hexadecimal): to profile their own code, and to compile it a second time, takes two
+ * fifths of a build.
+ */
+export const SHORT_LIVED = { DOTNET_TieredPGO: '0', DOTNET_TC_CallCountingDelayMs: 'FFFF' };
 const SIGNALS = ['SIGINT', 'SIGTERM'];
 
 /** A reason that the user can act on; shown as one sentence, without a stack. */

@@ -11,7 +11,7 @@ import { join, relative, resolve, sep } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { archiveClasses, startKafka } from './kafka-cluster.mjs';
 import { JOB, ProcessorTime } from './processor-time.mjs';
-import { fail, PROGRAMS, ROOT, setup, SetupError } from './setup.mjs';
+import { fail, PROGRAMS, ROOT, setup, SetupError, SHORT_LIVED } from './setup.mjs';
 
 /** A whole file; the slowest ones kill and restart real processes. */
 const FILE_TIMEOUT_MS = 300_000;
@@ -208,8 +208,7 @@ async function runDotnet() {
       const child = spawn('dotnet', [...args, compiler], {
         cwd: ROOT,
         stdio: ['ignore', 'pipe', 'pipe'],
-        // The tools end after seconds: profiles for a later recompilation would cost a sixth of the build.
-        env: { ...process.env, DOTNET_TieredPGO: '0', UseSharedCompilation: 'true', [JOB]: 'xunit' },
+        env: { ...process.env, UseSharedCompilation: 'true', [JOB]: 'xunit' },
       });
       for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => shown.push(chunk));
       // Not until its pipes are closed: the compiler has them, too, until it is ended.
@@ -285,6 +284,8 @@ const listed = words.filter((word) => word.startsWith('-')).reduce((_, option) =
 await setup().catch(fail);
 // Services of the tests are what users start, as it was just built.
 process.env['STATEFOLD_TEST_PROGRAMS'] = PROGRAMS;
+// The C# tests are such tools, and some tests start others. Services give their own environment to none of their processes.
+Object.assign(process.env, SHORT_LIVED);
 // Hundreds of services are given the same few sources, and a compiler's start is most of what some tests take.
 const compilations = mkdtempSync(join(tmpdir(), 'statefold-compilations-'));
 process.env['STATEFOLD_TEST_COMPILATIONS'] = compilations;
