@@ -4,7 +4,7 @@ import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import { loadCodecs } from '../log/codec/codec.js';
 import { BUILT_IN_SCHEMA_IDS, readSchemas } from '../log/codec/schemas.js';
-import { LmdbLog } from '../log/embedded/lmdb-log.js';
+import { LmdbLog, LOG_DATABASES } from '../log/embedded/lmdb-log.js';
 import { markForRewrite, rewriteIfDue, type Environment } from '../log/embedded/rewrite-environment.js';
 import { isErasable } from '../log/topics.js';
 import { SoleOwner } from '../placement/sole-owner.js';
@@ -15,7 +15,7 @@ import type { LogObserver, LogSetup } from './log-setup.js';
 export const environments = ({
   dataDirectory,
 }: Pick<Settings, 'dataDirectory'>): Record<'log' | 'store', Environment> => ({
-  log: { path: join(dataDirectory, DATA_FILES.log), databases: ['topics'], keyBytes: 16 },
+  log: { path: join(dataDirectory, DATA_FILES.log), databases: LOG_DATABASES, keyBytes: 16 },
   store: { path: join(dataDirectory, DATA_FILES.store) },
 });
 

@@ -83,6 +83,66 @@ it('removes a large topic in parts, and goes on with one that was cut off when i
   assert.equal(batches(), 2);
 });
 
+it('goes through a partition again when something may be dropped of it, and not at each start', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'statefold-log-'));
+  t.after(() => rmSync(path, { recursive: true, force: true }));
+  let now = Date.now();
+  let cleaned: string[] = [];
+  const open = (): LmdbLog =>
+    new LmdbLog({
+      path,
+      now: () => now,
+      onCleaned: ({ topic, partition }) => void cleaned.push(`${topic}/${partition}`),
+    });
+  let log = open();
+  t.after(() => log.close());
+  const clean = async (): Promise<readonly string[]> => {
+    cleaned = [];
+    await log.clean();
+    return cleaned;
+  };
+  const again = async (): Promise<void> => {
+    await log.close();
+    log = open();
+  };
+  const topic = { partitions: 2, cleanup: { policy: 'tombstones' } } as const;
+  await log.ensureTopics([
+    { ...topic, topic: 'events' },
+    { ...topic, topic: 'latest', partitions: 1, cleanup: { policy: 'latest' } },
+  ]);
+  const put = (ref: PartitionRef, key: string, value: string | null): Promise<unknown> =>
+    log.append(ref, [{ key: Buffer.from(key), value: value === null ? null : Buffer.from(value) }]);
+  const latest = { topic: 'latest', partition: 0 };
+  for (const key of ['a', 'b', 'c']) await put(of(0), key, 'v');
+  await put(latest, 'a', 'first');
+  assert.deepEqual(await clean(), ['events/0', 'events/1', 'latest/0']);
+  assert.deepEqual(await clean(), []);
+  await again();
+  assert.deepEqual(await clean(), [], 'what was gone through is known at the next start');
+  await put(of(0), 'd', 'v');
+  assert.deepEqual(await clean(), [], 'nothing is superseded by another key');
+  await put(of(0), 'a', null);
+  await put(latest, 'a', 'second');
+  await again();
+  assert.deepEqual(await clean(), ['events/0', 'latest/0'], 'and so is what came since');
+  const keys = async (): Promise<readonly string[]> => (await readAll(log, of(0))).map(({ key }) => key.toString());
+  assert.deepEqual(await keys(), ['b', 'c', 'd', 'a']);
+  await put(of(0), 'e', 'v');
+  assert.deepEqual(await clean(), []);
+  await again();
+  now += 25 * 3600_000;
+  assert.deepEqual(await clean(), ['events/0'], 'the tombstone has outlived its day');
+  assert.deepEqual(await keys(), ['b', 'c', 'd', 'e']);
+  await again();
+  assert.deepEqual(await clean(), []);
+  // A topic that takes the id of one that was deleted.
+  await log.deleteTopic('latest');
+  await log.deleteTopic('events');
+  await again();
+  await log.ensureTopics([{ ...topic, topic: 'others' }]);
+  assert.deepEqual(await clean(), ['others/0', 'others/1']);
+});
+
 it(
   '2: kill -9 in the middle of appends loses nothing that was acknowledged, and leaves no gap',
   { timeout: 60_000 },

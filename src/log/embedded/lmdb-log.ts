@@ -28,6 +28,8 @@ export interface LmdbLogOptions {
   readonly reserveBytes?: number;
   /** Told when tombstoned records of a topic were dropped: the file may hold their bytes still. */
   readonly onDropped?: ((topic: string) => void) | undefined;
+  /** Told of each partition that is gone through for what may be dropped of it. */
+  readonly onCleaned?: ((partition: PartitionRef) => void) | undefined;
   /** Told once: nothing can be written to it any more, whatever becomes of the disk. */
   readonly onLost?: ((cause: Error) => void) | undefined;
 }
@@ -44,6 +46,14 @@ interface Waiting {
   reject(error: Error): void;
 }
 
+/** A partition was gone through, and what may be dropped of it was. It lies in the environment, or each start would go through all there is. */
+interface Cleaned {
+  /** Exclusive, of what was gone through. */
+  readonly end: number;
+  /** When tombstones that were too young may go, milliseconds since the epoch; undefined: there were none. */
+  readonly again?: number;
+}
+
 /** State of one partition in memory; the records are in lmdb. */
 interface Lane {
   readonly id: number;
@@ -54,7 +64,10 @@ interface Lane {
   readonly waiting: Waiting[];
   /** Readers at the end, called at the next append. */
   readonly readers: Set<() => void>;
-  tombstoned: boolean;
+  /** Undefined: it was not yet, or has tombstones since. */
+  cleaned: Cleaned | undefined;
+  /** Appends with tombstones, since it is known here. */
+  tombstones: number;
   deleted: boolean;
   /** Resolves when nothing of the partition is on its way to lmdb. */
   written: Promise<void>;
@@ -69,6 +82,10 @@ const PORTION_BYTES = 256 * 1024;
 const KEY_BYTES = 16;
 /** How often expired and superseded records are dropped. */
 const CLEAN_EVERY_MS = 60_000;
+/** Partitions that are looked at in one turn, whether there is something to drop. */
+const LOOKED_AT_ONCE = 64;
+/** Of the embedded log: its databases beside the one with the batches. */
+export const LOG_DATABASES = ['topics', 'cleaned'] as const;
 
 /**
  * The log in one lmdb environment. What waits for a partition is written as one batch, one value; batches of all partitions
@@ -78,11 +95,13 @@ export class LmdbLog implements Log {
   readonly maxAppendBytes = MAX_APPEND_BYTES;
   readonly #root: RootDatabase<Buffer, Buffer>;
   readonly #topicsDb: Database<TopicMeta, string>;
+  readonly #cleanedDb: Database<Cleaned, string>;
   readonly #topics = new Map<string, TopicMeta>();
   readonly #lanes = new Map<string, Lane>();
   readonly #space: SpaceCheck;
   readonly #now: () => number;
   readonly #onDropped: LmdbLogOptions['onDropped'];
+  readonly #onCleaned: LmdbLogOptions['onCleaned'];
   readonly #writeFailed: (failure: Error) => void;
   readonly #cleaner: NodeJS.Timeout;
   #nextTopicId = 1;
@@ -96,6 +115,7 @@ export class LmdbLog implements Log {
     this.#space = new SpaceCheck(options.path, options.reserveBytes ?? LOG_RESERVE_BYTES);
     this.#now = options.now ?? Date.now;
     this.#onDropped = options.onDropped;
+    this.#onCleaned = options.onCleaned;
     // Without overlappingSync a transaction is on disk when its promise resolves.
     // Without lmdb-js's own batches of a turn a failed commit rejects the promises that we hold, and none that nobody does;
     // the threshold keeps what comes in one turn in one transaction.
@@ -109,7 +129,9 @@ export class LmdbLog implements Log {
     this.#root = open<Buffer, Buffer>({ path: options.path, encoding: 'binary', keyEncoding: 'binary', ...tuning });
     makeFilesPrivate(options.path);
     this.#writeFailed = watchLoss(this.#root, options.onLost);
-    this.#topicsDb = this.#root.openDB<TopicMeta, string>({ name: 'topics', encoding: 'json' });
+    const [topics, cleaned] = LOG_DATABASES;
+    this.#topicsDb = this.#root.openDB<TopicMeta, string>({ name: topics, encoding: 'json' });
+    this.#cleanedDb = this.#root.openDB<Cleaned, string>({ name: cleaned, encoding: 'json' });
     const left: TopicMeta[] = [];
     for (const { key, value } of this.#topicsDb.getRange()) {
       if (key.startsWith(DELETED)) left.push(value);
@@ -188,13 +210,16 @@ export class LmdbLog implements Log {
   }
 
   /** What is left of a topic that was deleted, a part at a time. Cut off, it is gone on with when the log is opened: until nothing is left its id is taken. */
-  async #remove({ id }: TopicMeta): Promise<void> {
+  async #remove({ id, partitions }: TopicMeta): Promise<void> {
     const range = { start: batchKey(id, 0, 0), end: batchKey(id + 1, 0, 0), limit: REMOVED_AT_ONCE };
     for (let keys = [...this.#root.getKeys(range)]; keys.length > 0; keys = [...this.#root.getKeys(range)]) {
       await flushed(keys.map((key) => this.#root.remove(key)));
       if (this.#closed) return;
     }
-    await flushed([this.#topicsDb.remove(`${DELETED}${id}`)]);
+    const cleaned = Array.from({ length: partitions }, (_, partition) =>
+      this.#cleanedDb.remove(cleanedKey({ id, partition })),
+    );
+    await flushed([...cleaned, this.#topicsDb.remove(`${DELETED}${id}`)]);
   }
 
   append(to: PartitionRef, records: readonly NewRecord[]): Promise<{ baseOffset: number; timestamp: number }> {
@@ -222,6 +247,7 @@ export class LmdbLog implements Log {
           throw new AppendRefusedError(this.#closed ? 'the log is closed' : 'the topic was deleted');
         const value = encodeBatch(timestamp, records);
         this.#requireSpace(value.length);
+        if (records.some((record) => record.value === null)) this.#tombstoned(lane);
         await this.#root.put(key, value);
       } catch (error) {
         const failure = error instanceof AppendRefusedError ? error : this.#failure(key, await lmdbFailure(error));
@@ -233,7 +259,6 @@ export class LmdbLog implements Log {
       lane.end = base + records.length;
       lane.lastTimestamp = timestamp;
       for (const wake of lane.readers) wake();
-      lane.tombstoned ||= records.some((record) => record.value === null);
       let offset = base;
       for (const waiting of batch) {
         waiting.resolve({ baseOffset: offset, timestamp });
@@ -241,6 +266,14 @@ export class LmdbLog implements Log {
       }
     }
     lane.writing = false;
+  }
+
+  /** Before the batch is written: in the same transaction, or in one before it, so that no end of the process leaves it unsaid. */
+  #tombstoned(lane: Lane): void {
+    lane.tombstones++;
+    if (lane.cleaned === undefined) return;
+    lane.cleaned = undefined;
+    this.#cleanedDb.remove(cleanedKey(lane)).catch(() => undefined); // whoever appends is told
   }
 
   #requireSpace(bytes: number): void {
@@ -320,17 +353,28 @@ export class LmdbLog implements Log {
   /** Drops what the topics' cleanup lets go. Runs by itself; called by tests. */
   clean(): Promise<void> {
     this.#cleaning = this.#inTurn(async () => {
+      let looked = 0;
       for (const [topic, { partitions, cleanup }] of this.#topics) {
         for (let partition = 0; partition < partitions && !this.#closed; partition++) {
+          if (++looked % LOOKED_AT_ONCE === 0) await nextTurn();
+          // It may be deleted by then.
+          if (!this.#topics.has(topic)) break;
           const lane = this.#lane({ topic, partition });
           if (cleanup.policy === 'delete') await this.#expire(lane, this.#now() - cleanup.retentionMs);
-          else if (cleanup.policy === 'latest' || lane.tombstoned)
+          else if (this.#isDue(lane, cleanup.policy)) {
+            this.#onCleaned?.({ topic, partition });
             if ((await this.#compact(lane, cleanup.policy === 'latest')) && cleanup.policy === 'tombstones')
               this.#onDropped?.(topic);
+          }
         }
       }
     });
     return this.#cleaning;
+  }
+
+  #isDue({ cleaned, end }: Lane, policy: 'latest' | 'tombstones'): boolean {
+    if (cleaned === undefined || this.#now() >= (cleaned.again ?? Infinity)) return true;
+    return policy === 'latest' && end !== cleaned.end;
   }
 
   /** What fails on a full disk is tried again at the next turn, or the next start. */
@@ -339,6 +383,11 @@ export class LmdbLog implements Log {
   }
 
   async #expire(lane: Lane, before: number): Promise<void> {
+    // Mostly nothing has: of many partitions only the first batch is looked at.
+    for (const { value } of this.#range(lane, 0)) {
+      if (timestampOf(value) >= before) return;
+      break;
+    }
     let last: number | undefined;
     let expired: number[] = [];
     const remove = async (): Promise<void> => {
@@ -376,25 +425,30 @@ export class LmdbLog implements Log {
 
   /** @returns whether something was dropped */
   async #compact(lane: Lane, latest: boolean): Promise<boolean> {
-    lane.tombstoned = false;
-    const end = lane.end;
+    const { end, tombstones } = lane;
     const lastOf = new Map<string, number>();
+    let lastTombstone = -1;
     for await (const { base, value } of this.#batches(lane))
-      for (const record of decodeBatch(base, value).records)
-        if (record.offset < end && (latest || record.value === null))
-          lastOf.set(record.key.toString('latin1'), record.offset);
+      for (const record of decodeBatch(base, value).records) {
+        if (record.offset >= end) continue;
+        if (latest || record.value === null) lastOf.set(record.key.toString('latin1'), record.offset);
+        if (record.value === null) lastTombstone = record.offset;
+      }
     const tail = this.#baseAtOrBefore(lane, end);
     const old = this.#now() - DAY_MS;
+    // The last batch stays as it is: what is in it is looked at when it is not the last one any more.
+    let again = lastTombstone >= tail ? this.#now() + DAY_MS : undefined;
     const written: Promise<unknown>[] = [];
-    for await (const { base, value } of this.#batches(lane)) {
+    for await (const { base, value } of lastOf.size === 0 ? [] : this.#batches(lane)) {
       if (base >= tail) break;
       const batch = decodeBatch(base, value);
       const kept = batch.records.filter((record) => {
         const last = lastOf.get(record.key.toString('latin1'));
+        if (record.value !== null) return last === undefined || last <= record.offset;
         // Tombstones outlive what they erase by a day, so that a slow reader sees them.
-        return record.value === null
-          ? last === record.offset && batch.timestamp > old
-          : last === undefined || last <= record.offset;
+        const stays = last === record.offset && batch.timestamp > old;
+        if (stays) again ??= batch.timestamp + DAY_MS;
+        return stays;
       });
       if (kept.length === batch.records.length) continue;
       const where = batchKey(lane.id, lane.partition, base);
@@ -413,6 +467,10 @@ export class LmdbLog implements Log {
         );
     }
     await flushed(written);
+    if (lane.tombstones === tombstones && !lane.deleted && !this.#closed) {
+      lane.cleaned = { end, ...(again === undefined ? {} : { again }) };
+      await flushed([this.#cleanedDb.put(cleanedKey(lane), lane.cleaned)]);
+    }
     return written.length > 0;
   }
 
@@ -452,7 +510,8 @@ export class LmdbLog implements Log {
       writing: false,
       waiting: [],
       readers: new Set(),
-      tombstoned: true,
+      cleaned: this.#cleanedDb.get(cleanedKey({ id: meta.id, partition })),
+      tombstones: 0,
       deleted: false,
       written: Promise.resolve(),
     };
@@ -497,6 +556,8 @@ async function flushed(writes: readonly Promise<unknown>[]): Promise<void> {
   const causes = await Promise.all(failed.map(({ reason }) => lmdbFailure(reason)));
   if (causes[0] !== undefined) throw causes[0];
 }
+
+const cleanedKey = ({ id, partition }: Pick<Lane, 'id' | 'partition'>): string => `${id}/${partition}`;
 
 function batchKey(topicId: number, partition: number, base: number): Buffer {
   const key = Buffer.allocUnsafe(KEY_BYTES);
