@@ -8,7 +8,10 @@ import { createInterface } from 'node:readline';
 import { it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { open as openEnvironment } from 'lmdb';
+import { environments } from '../../src/app/open-log.js';
+import { silentLogger } from '../../src/core/logger.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import { markForRewrite, rewriteIfDue } from '../../src/log/embedded/rewrite-environment.js';
 import { AppendRefusedError, type Log, type LogRecord, type PartitionRef } from '../../src/log/log.js';
 import { logContract } from '../contracts/log.contract.js';
 import { fill, NO_SMALL_DISK, smallDisk } from '../support/small-disk.js';
@@ -141,6 +144,29 @@ it('goes through a partition again when something may be dropped of it, and not 
   await again();
   await log.ensureTopics([{ ...topic, topic: 'others' }]);
   assert.deepEqual(await clean(), ['others/0', 'others/1']);
+});
+
+it('an environment of an earlier release, which kept nothing of what was cleaned, is written anew and opened', async (t) => {
+  const dataDirectory = mkdtempSync(join(tmpdir(), 'statefold-log-'));
+  t.after(() => rmSync(dataDirectory, { recursive: true, force: true }));
+  const { log: environment } = environments({ dataDirectory });
+  const earlier = new LmdbLog({ path: environment.path });
+  await earlier.ensureTopics([{ topic: 'events', partitions: 1, cleanup: { policy: 'tombstones' } }]);
+  await earlier.append(of(0), [{ key: Buffer.from('k'), value: Buffer.from('v') }]);
+  await earlier.clean();
+  await earlier.close();
+  // As that had it: of its databases alone.
+  markForRewrite(environment);
+  await rewriteIfDue({ ...environment, databases: ['topics'] }, silentLogger);
+  markForRewrite(environment);
+  assert.equal(await rewriteIfDue(environment, silentLogger), true);
+  const log = new LmdbLog({ path: environment.path });
+  t.after(() => log.close());
+  await log.clean();
+  assert.deepEqual(
+    (await readAll(log, of(0))).map(({ value }) => value?.toString()),
+    ['v'],
+  );
 });
 
 it(

@@ -52,8 +52,11 @@ export async function rewriteIfDue({ path, databases = [], keyBytes }: Environme
   const target = open<Buffer, Buffer>({ path: beside, ...raw, ...tuning });
   try {
     await copy(source, target, (key) => keyBytes === undefined || key.length === keyBytes);
-    for (const name of databases)
-      await copy(source.openDB<Buffer, Buffer>({ name, ...raw }), target.openDB<Buffer, Buffer>({ name, ...raw }));
+    for (const name of databases) {
+      // Undefined: an earlier release wrote the environment, which had none of that name.
+      const named = source.openDB<Buffer, Buffer>({ name, ...raw }) as Database<Buffer, Buffer> | undefined;
+      if (named !== undefined) await copy(named, target.openDB<Buffer, Buffer>({ name, ...raw }));
+    }
     await target.flushed;
   } finally {
     await source.close();
