@@ -155,6 +155,16 @@ export const artefactsOf = (entity: ReducerEntity | ProjectionEntity): readonly 
   ...('earlier' in entity ? (entity.earlier ?? []).map(({ artefactId }) => artefactId) : []),
 ];
 
+/** Code that the entity named before, and does not name any more. */
+export function artefactsDropped<E extends ReducerEntity | ProjectionEntity>(
+  previous: E,
+  value: E | undefined,
+): Set<string> {
+  const dropped = new Set(artefactsOf(previous));
+  for (const artefactId of value === undefined ? [] : artefactsOf(value)) dropped.delete(artefactId);
+  return dropped;
+}
+
 /** The schema that the data of a type's events must fit. */
 export interface EventTypeEntity {
   readonly tenantId: string;

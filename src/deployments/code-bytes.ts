@@ -1,4 +1,4 @@
-import { artefactsOf, type Catalog, type ProjectionEntity, type ReducerEntity } from '../catalog/catalog.js';
+import { artefactsDropped, type Catalog, type ProjectionEntity, type ReducerEntity } from '../catalog/catalog.js';
 import { revisionsOf } from './revisions.js';
 
 /** What was deleted is in the log until that has dropped it: so long it counts, milliseconds, */
@@ -76,11 +76,7 @@ function bytesOf(entities: readonly (ReducerEntity | ProjectionEntity)[]): Map<s
 const total = (bytes: ReadonlyMap<string, number>): number => [...bytes.values()].reduce((sum, one) => sum + one, 0);
 
 /** Of what the entity named before, and does not name any more. */
-function droppedBytes(
-  previous: ReducerEntity | ProjectionEntity,
-  value: ReducerEntity | ProjectionEntity | undefined,
-): number {
-  const bytes = bytesOf([previous]);
-  for (const artefactId of value === undefined ? [] : artefactsOf(value)) bytes.delete(artefactId);
-  return total(bytes);
+function droppedBytes<E extends ReducerEntity | ProjectionEntity>(previous: E, value: E | undefined): number {
+  const dropped = artefactsDropped(previous, value);
+  return total(new Map([...bytesOf([previous])].filter(([artefactId]) => dropped.has(artefactId))));
 }

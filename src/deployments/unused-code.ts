@@ -1,4 +1,4 @@
-import { artefactsOf, type Catalog, type ProjectionEntity, type ReducerEntity } from '../catalog/catalog.js';
+import { artefactsDropped, type Catalog } from '../catalog/catalog.js';
 import type { Logger } from '../core/logger.js';
 import { Retries } from '../core/retries.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
@@ -37,7 +37,7 @@ export class UnusedCode implements SteppedWork {
       if (previous === undefined || !options.serves(previous.tenantId)) return;
       const isDeleted = value === undefined || change.kind === 'reducer';
       const of = isDeleted ? undefined : { tenantId: previous.tenantId, projectionId: change.id };
-      for (const artefactId of dropped(previous, value)) this.#add({ artefactId, of });
+      for (const artefactId of artefactsDropped(previous, value)) this.#add({ artefactId, of });
     });
     this.#steps.start();
   }
@@ -81,10 +81,4 @@ export class UnusedCode implements SteppedWork {
   failed(error: unknown): void {
     this.#retries.failed(error, 'code that is not used any more could not be removed from the log; trying again');
   }
-}
-
-/** What the entity named before, and does not name any more. */
-function dropped<E extends ReducerEntity | ProjectionEntity>(previous: E, value: E | undefined): string[] {
-  const named = new Set(value === undefined ? [] : artefactsOf(value));
-  return [...new Set(artefactsOf(previous))].filter((artefactId) => !named.has(artefactId));
 }

@@ -82,9 +82,9 @@ export class Admission {
   }
 
   /** As `admit`, for a key that another process may have made a moment ago; resolves on the request's turn. */
-  async admitKnown(request: IncomingMessage, scope: RequiredScope): Promise<Principal> {
+  async admitKnown(request: IncomingMessage, scope: RequiredScope, cost = REQUEST_COST): Promise<Principal> {
     const principal = this.#take(request, await this.authenticator.admit(request, scope));
-    await this.turns.enter(principal.tenantId, REQUEST_COST);
+    await this.turns.enter(principal.tenantId, cost);
     return principal;
   }
 

@@ -25,7 +25,7 @@ const UNDER_WAY = 8;
 /** The longest that a tool takes, and the reading of its answer. Whoever is slower is cut. */
 const DEADLINE_MS = 180_000;
 /** A message is unpacked, and what it asks for is a request of its own, which this process sends and serves: about a millisecond. */
-const MESSAGE_COST = 8;
+const MESSAGE_COST = 9;
 const ALLOW = 'POST, OPTIONS';
 const BEARER = /^Bearer (\S+)$/i;
 
@@ -50,8 +50,7 @@ export function assistantsDoor(
     }
     // Clients of the protocol know this header alone.
     headers['x-api-key'] ??= BEARER.exec(headers.authorization ?? '')?.[1];
-    const { tenantId, scopes = SCOPES } = await admission.admitKnown(request, 'any');
-    await admission.turns.enter(tenantId, MESSAGE_COST);
+    const { tenantId, scopes = SCOPES } = await admission.admitKnown(request, 'any', MESSAGE_COST);
     const release = underWay.take(tenantId);
     const deadline = setTimeout(() => response.destroy(), DEADLINE_MS);
     response.once('close', () => {

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { scanJson } from '../core/json-scanner.js';
@@ -6,7 +6,7 @@ import { hasBody, MAX_FORM_BYTES, readBody, requireJson } from './body.js';
 import { pointerPart, unknownMember } from './nearest-name.js';
 import type { Parameters, Values } from './parameters.js';
 import { MAX_ERRORS, shortened } from './problem.js';
-import { memoryOf } from './request-memory.js';
+import { memoryOf, responseOf } from './request-memory.js';
 import type { Upload, UploadLimits } from './upload.js';
 
 /** The settings by which bodies are read. */
@@ -124,8 +124,7 @@ export const upload = <F extends Parameters>(
  */
 export async function readInTurn(request: IncomingMessage, maxBodyBytes: number): Promise<Buffer> {
   const memory = memoryOf(request);
-  // express has the response beside the request.
-  const { res: response } = request as IncomingMessage & { readonly res?: ServerResponse };
+  const response = responseOf(request);
   const body = await readBody(request, maxBodyBytes, undefined, response && memory?.bodyOf(response));
   const turn = memory?.turnFor(body.length);
   if (turn !== undefined) await turn;

@@ -35,6 +35,10 @@ const requests = new WeakMap<IncomingMessage, RequestMemory>();
 /** Whose budget the request's body and answer are held of; undefined where no tenant is known. */
 export const memoryOf = (request: IncomingMessage): RequestMemory | undefined => requests.get(request);
 
+/** express has the response beside the request. */
+export const responseOf = (request: IncomingMessage): ServerResponse | undefined =>
+  (request as IncomingMessage & { readonly res?: ServerResponse }).res;
+
 /** What a request holds of its tenant's budget, until its answer is sent or its connection is gone. */
 export class RequestMemory {
   readonly #tenant: TenantBudget;

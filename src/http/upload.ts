@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { StatefoldError } from '../core/errors.js';
 import type { SourceFile } from '../deployments/source-file.js';
 import {
@@ -13,7 +13,7 @@ import {
 } from './archive.js';
 import { declaredLength, MAX_FORM_BYTES, readBody, RequestAbortedError, tooLarge } from './body.js';
 import { MalformedFormError, readForm, TooManyPartsError, type FormPart } from './form.js';
-import { memoryOf } from './request-memory.js';
+import { memoryOf, responseOf } from './request-memory.js';
 
 export interface UploadLimits extends ArchiveLimits {
   /** Bytes of all files, as sent. */
@@ -67,8 +67,7 @@ export async function readUpload(
     );
   }
   if (declaredLength(request) > limits.maxUploadBytes + MAX_FORM_BYTES) throw tooLarge(limits.maxUploadBytes);
-  // express has the response beside the request.
-  const { res: response } = request as IncomingMessage & { readonly res?: ServerResponse };
+  const response = responseOf(request);
   const hold = response && (await memoryOf(request)?.uploadOf(response, memoryFor(declaredLength(request), limits)));
   // To whoever went away while it waited nothing is told of that any more.
   if (request.destroyed) throw new RequestAbortedError('the client closed the connection');

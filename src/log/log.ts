@@ -1,3 +1,4 @@
+import { inParts } from '../core/parts.js';
 import type { PartitionRef } from '../core/partition-ref.js';
 
 export type { PartitionRef } from '../core/partition-ref.js';
@@ -56,18 +57,8 @@ export function appendBytes(records: readonly NewRecord[]): number {
 }
 
 /** The records in as few appends as their bytes allow; one that is too large alone is one of its own, and refused. */
-export function* appendsOf(records: readonly NewRecord[], most: number): Generator<readonly NewRecord[]> {
-  let [first, bytes] = [0, appendBytes([])];
-  for (const [i, record] of records.entries()) {
-    const more = appendBytes([record]) - appendBytes([]);
-    if (i > first && bytes + more > most) {
-      yield records.slice(first, i);
-      [first, bytes] = [i, appendBytes([])];
-    }
-    bytes += more;
-  }
-  if (first < records.length) yield records.slice(first);
-}
+export const appendsOf = (records: readonly NewRecord[], most: number): Generator<readonly NewRecord[]> =>
+  inParts(records, (record) => appendBytes([record]) - appendBytes([]), { bytes: most - appendBytes([]) });
 
 /** The produce failed and is certain not to be in the log, now or later. */
 export class AppendRefusedError extends Error {

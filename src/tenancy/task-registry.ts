@@ -161,9 +161,7 @@ export class TaskRegistry<T extends Activation> {
       const refusal = new StatefoldError(
         'UNAVAILABLE',
         isBroken ? BROKEN : 'the tenant could not be restored; send the request again',
-        {
-          cause: error,
-        },
+        { cause: error },
       );
       if (isBroken && !entry.ended) this.#broken.set(key, { at: performance.now(), refusal });
       throw refusal;

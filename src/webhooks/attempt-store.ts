@@ -22,7 +22,10 @@ export interface Attempt {
 /** So many that were delivered are kept of an endpoint, and so many that failed: successes must not push failures out of sight. */
 export const KEPT_ATTEMPTS = 100;
 
-/** Keeps the latest attempts of each endpoint, for its owner to look at. They steer nothing: the latest ones may be lost, of a second where few endpoints are busy. */
+/**
+ * Keeps the latest attempts of each endpoint, for its owner to look at. They steer nothing: the latest ones may be lost, of a second where
+ * few endpoints are busy.
+ */
 export interface AttemptStore {
   add(id: string, attempt: Omit<Attempt, 'n'>): void;
   /** Newest first. */

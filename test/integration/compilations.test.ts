@@ -8,7 +8,7 @@ import { silentLogger } from '../../src/core/logger.js';
 import { DeploymentService } from '../../src/deployments/deployment-service.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { tally } from '../support/csharp.js';
-import { openCatalog, openRunners, testGround } from '../support/ground.js';
+import { openCatalog, openRunners, putTenant, testGround } from '../support/ground.js';
 import { noEndpoints } from '../support/no-endpoints.js';
 import { compiledOnce, temporaryDirectory, until } from '../support/service.js';
 
@@ -38,9 +38,7 @@ async function world(t: TestContext): Promise<World> {
     retry: { first: 10, last: 20 },
   });
   t.after(() => deployments.close());
-  await catalog.put('tenant', TENANT, 0, {
-    ...{ tenantId: TENANT, name: TENANT, createdAt: '2026-01-01T00:00:00.000Z', partitions: 1, webhookSecrets: [] },
-  });
+  await putTenant(catalog, TENANT);
   return { log, catalog, deployments };
 }
 

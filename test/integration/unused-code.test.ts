@@ -12,7 +12,7 @@ import { CodeBytes } from '../../src/deployments/code-bytes.js';
 import { DeploymentService } from '../../src/deployments/deployment-service.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { ProjectionLife } from '../../src/projections/projections.js';
-import { openCatalog } from '../support/ground.js';
+import { openCatalog, putTenant } from '../support/ground.js';
 import { temporaryDirectory, until } from '../support/service.js';
 
 const TENANT = 't';
@@ -49,9 +49,7 @@ class World {
     t.after(() => log.close());
     const world = new World(log, await openCatalog(t, log, 'owner'));
     const { catalog } = world;
-    await catalog.put('tenant', TENANT, 0, {
-      ...{ tenantId: TENANT, name: TENANT, createdAt: '2026-01-01T00:00:00.000Z', partitions: 1, webhookSecrets: [] },
-    });
+    await putTenant(catalog, TENANT);
     const compile: CodeHost['compile'] = async ({ sources }) => {
       if (typeof sources === 'function') await sources();
       await world.gate;

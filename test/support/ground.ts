@@ -118,3 +118,9 @@ export async function compiled(
     await ground.close();
   }
 }
+
+/** A tenant of one partition, as an administrator makes it. */
+export const putTenant = (catalog: FencedCatalog, tenantId: string): Promise<void> =>
+  catalog.put('tenant', tenantId, 0, {
+    ...{ tenantId, name: tenantId, createdAt: '2026-01-01T00:00:00.000Z', partitions: 1, webhookSecrets: [] },
+  });

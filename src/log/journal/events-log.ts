@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { firstIndex } from '../../core/first-index.js';
+import { inParts } from '../../core/parts.js';
+import { READ_BYTES } from '../../core/reads.js';
 import { InvariantError } from '../../core/errors.js';
 import { Gathered } from '../../core/gathered.js';
 import { redactionsTopicSpec, redactionsRef } from '../topics.js';
@@ -31,9 +33,8 @@ interface Kept {
   readonly left: number;
 }
 
-const READ_BYTES = 1024 * 1024;
 /** Redactions that are read at a time, those that are large fewer. */
-const AT_ONCE = 256;
+const PART = { bytes: READ_BYTES, items: 256 };
 
 /**
  * A partition of a tenant's events as all of its readers see it. A transaction over several aggregates is one record, which can't be
@@ -202,7 +203,7 @@ export class EventsLog implements Log {
       return by === undefined ? [] : [{ offset, by }];
     });
     const erased = new Map<number, readonly string[]>();
-    for (const some of portions(redacted, ({ by }) => by.bytes)) {
+    for (const some of inParts(redacted, ({ by }) => by.bytes, PART)) {
       const found = await this.#at(some.map(({ by }) => by));
       for (const one of some)
         erased.set(one.offset, (found.get(one.by.place) ?? (await this.#successorOf(one))).erased);
@@ -220,7 +221,7 @@ export class EventsLog implements Log {
 
   /** Tombstones those that others took the place of: they hold what is to be gone. Resolves when that is in the log. */
   async tidy(): Promise<void> {
-    for (const some of portions([...this.#superseded], ({ bytes }) => bytes)) {
+    for (const some of inParts([...this.#superseded], ({ bytes }) => bytes, PART)) {
       const places = some.map(({ place }) => place).sort((a, b) => a - b);
       const records = await recordsAt(this.#log, this.#redactions, places);
       const dead = records.flatMap(({ key, value }) => (value === null ? [] : [{ key, value: null }]));
@@ -277,19 +278,6 @@ function upTo(maxBytes: number, all: readonly (LogRecord | Redacted)[]): readonl
   let bytes = 0;
   const end = all.findIndex((one) => (bytes += isRedacted(one) ? one.by.bytes : (one.value?.length ?? 0)) >= maxBytes);
   return end === -1 ? all : all.slice(0, end + 1);
-}
-
-/** In their order, a bounded amount each. */
-function* portions<T>(all: readonly T[], bytesOf: (one: T) => number): Generator<readonly T[]> {
-  let [first, bytes] = [0, 0];
-  for (const [i, one] of all.entries()) {
-    if (i > first && (i - first === AT_ONCE || bytes + bytesOf(one) > READ_BYTES)) {
-      yield all.slice(first, i);
-      [first, bytes] = [i, 0];
-    }
-    bytes += bytesOf(one);
-  }
-  if (first < all.length) yield all.slice(first);
 }
 
 /** The index of the first of ascending numbers that is not less. */
