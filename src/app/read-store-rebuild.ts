@@ -1,7 +1,7 @@
 import type { Ownership } from '../placement/ownership.js';
 import type { Catalog } from '../catalog/catalog.js';
 import { isSuspended } from '../catalog/suspension.js';
-import { StatefoldError } from '../core/errors.js';
+import { hasCode, StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { refusalOf, type PeerClient } from '../http/gateway/peer-client.js';
 import type { KnownProcess } from '../http/processes.js';
@@ -83,7 +83,7 @@ export function readStoreRebuildCancel({
     const refusals: Error[] = [];
     for (const { url, self } of processes)
       await (self === true ? cancel() : askProcess(url)).catch((error: Error) => refusals.push(error));
-    const refusal = refusals.find((one) => !(one instanceof StatefoldError && one.code === 'NO_REBUILD'));
+    const refusal = refusals.find((one) => !hasCode(one, 'NO_REBUILD'));
     if (refusal !== undefined) throw refusal;
     if (refusals.length === processes.length) throw noRebuild();
   };

@@ -1,4 +1,4 @@
-import { StatefoldError } from '../core/errors.js';
+import { hasCode, StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import type { CatalogBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
@@ -137,7 +137,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
       try {
         return await this.delete(kind, id, entry.version);
       } catch (error) {
-        if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+        if (!hasCode(error, 'ALREADY_EXISTS')) throw error;
       }
     }
   }
@@ -156,7 +156,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
         await this.put(kind, id, version, value);
         return { id, version: version + 1, value };
       } catch (error) {
-        if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+        if (!hasCode(error, 'ALREADY_EXISTS')) throw error;
       }
     }
   }

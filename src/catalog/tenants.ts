@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { StatefoldError, type FieldError } from '../core/errors.js';
+import { hasCode, StatefoldError, type FieldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import { artefactsOf, type Catalog, type EntityKind, type KeyEntity, type TenantEntity } from './catalog.js';
@@ -90,7 +90,7 @@ async function putTenant(
       await catalog.put('tenant', tenantId, replaces, tenant);
       return tenant;
     } catch (error) {
-      if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+      if (!hasCode(error, 'ALREADY_EXISTS')) throw error;
       if (catalog.get('tenant', tenantId) !== undefined)
         throw new StatefoldError('ALREADY_EXISTS', `tenant ${tenantId} already exists`);
       // Another process made one of that id, and deleted it: this one must not be stored where that one was.
@@ -214,7 +214,7 @@ async function removeOrphans(catalog: Catalog, tenantId: string): Promise<void> 
   await removeArtefacts(catalog, tenantId);
   for (const { kind, id, version } of orphans)
     await catalog.delete(kind, id, version).catch((error: unknown) => {
-      if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+      if (!hasCode(error, 'ALREADY_EXISTS')) throw error;
     });
 }
 
@@ -264,7 +264,7 @@ export async function ensureDefaultTenant(
   if (missing && ((fixedKey !== undefined && !foreign) || catalog.count('tenant', undefined) === 0)) {
     await putTenant(catalog, { tenantId: DEFAULT_TENANT }).catch((error: unknown) => {
       // Another process, which starts too, was first.
-      if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+      if (!hasCode(error, 'ALREADY_EXISTS')) throw error;
     });
   }
   if (fixedKey !== undefined && known === undefined)

@@ -92,6 +92,10 @@ export class StatefoldError extends Error {
   }
 }
 
+/** It is an error of the service with one of the codes. */
+export const hasCode = (error: unknown, ...codes: readonly ErrorCode[]): error is StatefoldError =>
+  error instanceof StatefoldError && codes.includes(error.code);
+
 /** It is of one event of what was asked for, whatever its code says: others may be stored without it. */
 export class OfOneEventError extends StatefoldError {}
 

@@ -17,7 +17,7 @@ import {
 import type { CodeHost, CompileResult } from '../code-host/code-host.js';
 import type { Clock } from '../core/clock.js';
 import { isClosed, onSuspension } from '../catalog/suspension.js';
-import { StatefoldError, TenantSuspendedError } from '../core/errors.js';
+import { hasCode, StatefoldError, TenantSuspendedError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import { quotaExceeded, rateLimited, type QuotaOf } from '../core/quotas.js';
@@ -578,7 +578,7 @@ export class DeploymentService implements Deployments {
     try {
       await update();
     } catch (error) {
-      if (!(error instanceof StatefoldError && error.code === 'NOT_FOUND')) throw error; // deleted meanwhile
+      if (!hasCode(error, 'NOT_FOUND')) throw error; // deleted meanwhile
     }
   }
 }
@@ -607,7 +607,7 @@ function notStored(error: unknown): CompileResult {
 
 /** A quota that was reached before the turn of the upload came is told in place of a compilation. */
 function unlessQuota(error: unknown): CompileResult {
-  if (!(error instanceof StatefoldError && error.code === 'QUOTA_EXCEEDED')) throw error;
+  if (!hasCode(error, 'QUOTA_EXCEEDED')) throw error;
   return { ok: false, compilationError: error.message, diagnostics: [] };
 }
 

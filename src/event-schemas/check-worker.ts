@@ -1,6 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 import { LRUCache } from 'lru-cache';
-import { StatefoldError } from '../core/errors.js';
+import { hasCode } from '../core/errors.js';
 import { giveWay } from '../core/thread-priority.js';
 import { checkData, type DataCheck } from './data-check.js';
 import { JsonSchema } from './json-schema.js';
@@ -41,8 +41,7 @@ function answerTo({ schema, data, at }: CheckQuestion): CheckAnswer {
   try {
     return checkData(schemaOf(schema), Buffer.from(data.buffer), new Run(at, stepsFor(data.length)));
   } catch (error) {
-    if (error instanceof StatefoldError && error.code === 'INVALID_REQUEST')
-      return { kind: 'unusable', message: error.message };
+    if (hasCode(error, 'INVALID_REQUEST')) return { kind: 'unusable', message: error.message };
     throw error;
   }
 }

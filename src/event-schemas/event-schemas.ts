@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { EventChecks, EventsToCheck } from '../aggregates/partition.js';
 import type { Catalog, EventTypeEntity } from '../catalog/catalog.js';
-import { StatefoldError, type FieldError } from '../core/errors.js';
+import { hasCode, StatefoldError, type FieldError } from '../core/errors.js';
 import { SharedCache } from '../core/shared-cache.js';
 import { CheckQueue, type Checks } from './check-queue.js';
 import { checkData, type DataCheck } from './data-check.js';
@@ -145,7 +145,7 @@ export class EventSchemas {
           if (check.kind === 'too_costly') return refused(entity, at, TOO_COSTLY_MESSAGE);
         } catch (error) {
           // It was taken by another version of the service. To let anything in would be worse.
-          if (error instanceof StatefoldError && error.code === 'INVALID_REQUEST') return refused(entity, at, UNUSABLE);
+          if (hasCode(error, 'INVALID_REQUEST')) return refused(entity, at, UNUSABLE);
           throw error;
         }
       }

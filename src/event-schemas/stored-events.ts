@@ -1,5 +1,5 @@
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
-import { StatefoldError, type FieldError } from '../core/errors.js';
+import { hasCode, type FieldError } from '../core/errors.js';
 import { eventsOf, isoTimestamp, type StoredEvent } from '../core/event.js';
 import { nextTurn, overSlices } from '../core/slices.js';
 import { checkData, type DataCheck } from './data-check.js';
@@ -42,8 +42,7 @@ export const AT = '/data';
 const PAGE = { items: 500, bytes: 1024 * 1024 };
 
 /** A check of a large event that was put off, or ended: what was found before is told. */
-const isPutOff = (error: unknown): boolean =>
-  error instanceof StatefoldError && (error.code === 'RATE_LIMITED' || error.code === 'UNAVAILABLE');
+const isPutOff = (error: unknown): boolean => hasCode(error, 'RATE_LIMITED', 'UNAVAILABLE');
 
 /**
  * Checks all stored events of the type, in slices that let others have their turn, until `late` says that its time is over; `checkLarge`

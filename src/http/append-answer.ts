@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { StatefoldError } from '../core/errors.js';
+import { hasCode } from '../core/errors.js';
 import { isoTimestamp, type AppendResult, type TransactedAppend, type TransactionResult } from '../core/event.js';
 import type { AggregateHome } from '../aggregates/aggregates.js';
 import { answerJson } from './answer.js';
@@ -111,7 +111,7 @@ export async function eventsSince(
     writer.list(page.events, (event) => eventJson(writer, event));
   } catch (error) {
     // The client expected a version of an aggregate that isn't there.
-    if (!(error instanceof StatefoldError) || error.code !== 'NOT_FOUND') throw error;
+    if (!hasCode(error, 'NOT_FOUND')) throw error;
   }
   return writer.text(']').end();
 }

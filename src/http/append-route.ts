@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Scope } from '../core/scopes.js';
 import { eventCount, type AppendCommand, type AppendResult, type TransactionResult } from '../core/event.js';
-import { NotOwnerError, StatefoldError } from '../core/errors.js';
+import { hasCode, NotOwnerError, StatefoldError } from '../core/errors.js';
 import { uuidv7 } from '../core/ids.js';
 import { tracing } from '../core/tracing.js';
 import { costOfBytes, type Turns } from '../core/turns.js';
@@ -245,7 +245,8 @@ class Append {
       };
       if (await gateway.forward(this.#request, this.#response, sent)) return;
     }
-    if (tenant === undefined || !includeConflicts || 'appends' in append || !isConflict(error)) throw error;
+    if (tenant === undefined || !includeConflicts || 'appends' in append || !hasCode(error, 'VERSION_CONFLICT'))
+      throw error;
     const held = RequestMemory.begin(this.#request, this.#tenantId, this.#parts.memory);
     await held.pageOf(this.#response);
     const conflicts = await eventsSince(tenant, append);
@@ -262,9 +263,6 @@ interface Attempt {
   readonly tenant: AggregateHome | undefined;
   readonly includeConflicts: boolean;
 }
-
-const isConflict = (error: unknown): error is StatefoldError =>
-  error instanceof StatefoldError && error.code === 'VERSION_CONFLICT';
 
 /** Under which name a command is stored. */
 type Named = Pick<AppendCommand, 'commandId' | 'keyed' | 'requestHash'>;

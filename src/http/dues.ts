@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { StatefoldError } from '../core/errors.js';
+import { hasCode } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
 import type { Turns } from '../core/turns.js';
 import type { Authenticator } from './auth.js';
@@ -91,6 +91,4 @@ export class Dues {
 
 /** It was held against the pace already. */
 const isPastPace = (thrown: unknown): boolean =>
-  thrown instanceof StatefoldError &&
-  thrown.code === 'RATE_LIMITED' &&
-  thrown.details?.['quota'] === 'requestsPerSecond';
+  hasCode(thrown, 'RATE_LIMITED') && thrown.details?.['quota'] === 'requestsPerSecond';

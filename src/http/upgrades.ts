@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { StatefoldError } from '../core/errors.js';
+import { hasCode, type StatefoldError } from '../core/errors.js';
 import { requestIdOf } from './answer.js';
 import type { Admission } from './admission.js';
 import type { Gateway } from './gateway/gateway.js';
@@ -8,7 +8,6 @@ import { serverOf } from './gateway/guard.js';
 import { isForwarded } from './gateway/headers.js';
 import type { Tunnels } from './gateway/tunnels.js';
 import type { Origins } from './origins.js';
-import { knownError } from './problem.js';
 import type { Refusals } from './refusals.js';
 import type { FoundUpgrade } from './router.js';
 
@@ -90,7 +89,7 @@ export class Upgrades {
       return await tunnels.connect(request, socket, head, { tenantId, by: serverOf(found, request), requestId });
     } catch (error) {
       // Whoever takes the upgrade tells what is wrong with the key.
-      if (knownError(error).code === 'UNAUTHENTICATED') return false;
+      if (hasCode(error, 'UNAUTHENTICATED')) return false;
       refusals.upgrade(request, socket, error, requestId);
       return true;
     }

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Catalog, SqlAccountEntity } from '../catalog/catalog.js';
 import { isClosed } from '../catalog/suspension.js';
 import { backOff, type BackOff } from '../core/back-off.js';
-import { StatefoldError } from '../core/errors.js';
+import { hasCode } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import type { AccountOfTenant, SqlAccounts } from '../read-store/sql-accounts.js';
 
@@ -95,7 +95,7 @@ export class AccountKeeper {
 
   /** A server that lets the service make no users has none of its making: it may be used so, as long as nobody wants an account. */
   #mayBeLeft(error: unknown): boolean {
-    const refuses = error instanceof StatefoldError && error.code === 'SQL_NOT_ISOLATED';
+    const refuses = hasCode(error, 'SQL_NOT_ISOLATED');
     return refuses && this.#entries().length === 0 && !this.#isLookWanted;
   }
 

@@ -1,5 +1,5 @@
 import type { Ownership } from '../placement/ownership.js';
-import { NotOwnerError, StatefoldError } from '../core/errors.js';
+import { hasCode, NotOwnerError, StatefoldError } from '../core/errors.js';
 import { Tally } from '../core/tally.js';
 import type { TenantFeed, TenantFeeds } from '../feed/tenant-feeds.js';
 import type { ActivityNotes } from './activity.js';
@@ -54,7 +54,7 @@ export class NotifiedTenants implements TenantFeeds {
     try {
       await tenants.standBy(tenantId);
     } catch (error) {
-      if (error instanceof StatefoldError && error.code === 'NOT_FOUND') this.forget(tenantId);
+      if (hasCode(error, 'NOT_FOUND')) this.forget(tenantId);
       throw error;
     }
     const feed = this.active(tenantId);

@@ -1,4 +1,4 @@
-import { InvariantError, NotOwnerError, StatefoldError } from '../core/errors.js';
+import { hasCode, InvariantError, NotOwnerError, StatefoldError } from '../core/errors.js';
 import type { Ownership } from '../placement/ownership.js';
 import type { Activation } from './activation.js';
 import type { Logger } from '../core/logger.js';
@@ -190,7 +190,7 @@ export class TaskRegistry<T extends Activation> {
     if (this.#options.refuses?.(key) !== undefined) return;
     const { ready } = present ?? { ready: this.#enter(key, 'FOLLOWING', (entry) => this.#follow(entry)) };
     await ready.catch((error: unknown) => {
-      if (error instanceof StatefoldError && error.code === 'NOT_FOUND') throw error;
+      if (hasCode(error, 'NOT_FOUND')) throw error;
     });
   }
 
@@ -321,7 +321,6 @@ export class TaskRegistry<T extends Activation> {
 }
 
 /** Another process has it, or the catalog has none: nothing is wrong with it. */
-const isExpected = (error: unknown): boolean =>
-  error instanceof NotOwnerError || (error instanceof StatefoldError && error.code === 'NOT_FOUND');
+const isExpected = (error: unknown): boolean => error instanceof NotOwnerError || hasCode(error, 'NOT_FOUND');
 
 const noTenant = (key: string): StatefoldError => new StatefoldError('NOT_FOUND', `there is no tenant '${key}'`);

@@ -4,7 +4,7 @@ import type { CatalogRoom } from '../catalog/catalog-room.js';
 import type { Sealer } from '../catalog/sealing.js';
 import { rotateSecrets, signingSecrets } from '../catalog/webhook-secrets.js';
 import type { Clock } from '../core/clock.js';
-import { StatefoldError } from '../core/errors.js';
+import { hasCode, StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import { Tally } from '../core/tally.js';
@@ -410,7 +410,7 @@ export class Endpoints {
         if (value !== undefined) await catalog.put('endpoint', endpointId, entry?.version ?? 0, value);
         else if (entry !== undefined) await catalog.delete('endpoint', endpointId, entry.version);
       } catch (error) {
-        if (error instanceof StatefoldError && error.code === 'ALREADY_EXISTS') continue;
+        if (hasCode(error, 'ALREADY_EXISTS')) continue;
         throw error;
       }
       if (value === undefined) return undefined;
@@ -429,7 +429,7 @@ export class Endpoints {
     await catalog
       .update('projection', projectionId, ({ webhook, ...kept }) => (webhook === undefined ? undefined : kept))
       .catch((error: unknown) => {
-        if (!(error instanceof StatefoldError && error.code === 'NOT_FOUND')) throw error; // deleted meanwhile
+        if (!hasCode(error, 'NOT_FOUND')) throw error; // deleted meanwhile
       });
   }
 

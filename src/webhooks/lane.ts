@@ -1,4 +1,4 @@
-import { StatefoldError } from '../core/errors.js';
+import { hasCode } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import type { FeedHub } from '../feed/hub.js';
 import type { Subscriber, Subscription } from '../feed/subscription.js';
@@ -91,7 +91,7 @@ export class Lane<T> implements Subscriber<T> {
     try {
       [item] = (await messages.source.of(tenant).read(position, { items: 1 })).items;
     } catch (error) {
-      if (!(error instanceof StatefoldError) || error.code !== 'CURSOR_EXPIRED') throw error;
+      if (!hasCode(error, 'CURSOR_EXPIRED')) throw error;
     }
     const message = item === undefined ? undefined : messages.messageOf(item);
     if (message?.position !== position) return false;
@@ -158,11 +158,10 @@ export class Lane<T> implements Subscriber<T> {
     this.#kept = 0;
     if (this.#closed || this.#complete) return;
     const { logger, id } = this.#home;
-    const code = reason instanceof StatefoldError ? reason.code : undefined;
     // The end of what it follows is the catalog's to tell, the hub's is the process's.
-    if (code === 'NOT_FOUND' || code === 'UNAVAILABLE' || code === 'TENANT_SUSPENDED') return;
+    if (hasCode(reason, 'NOT_FOUND', 'UNAVAILABLE', 'TENANT_SUSPENDED')) return;
     const { end } = this.window;
-    const oldest = code === 'CURSOR_EXPIRED' ? (reason as StatefoldError).details?.['oldestSequence'] : undefined;
+    const oldest = hasCode(reason, 'CURSOR_EXPIRED') ? reason.details?.['oldestSequence'] : undefined;
     if (typeof oldest === 'number' && oldest > end) {
       logger.warn(
         { endpoint: id, from: end, oldest },

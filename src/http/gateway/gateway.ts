@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { Owner, Ownership } from '../../placement/ownership.js';
-import { NotOwnerError, StatefoldError } from '../../core/errors.js';
+import { hasCode, NotOwnerError, StatefoldError } from '../../core/errors.js';
 import type { Hold } from '../../core/budget.js';
 import { tenantOfKey } from '../../core/slots.js';
 import { declaredLength, hasBody, readBody, RequestAbortedError, tooLarge } from '../body.js';
@@ -152,7 +152,7 @@ export class Gateway {
 
   /** A request that this process refused as not the owner, or could not serve: is there another one for it now? */
   async movedAway(slotKey: string, error: unknown, by?: TenantServer): Promise<boolean> {
-    if (!(error instanceof StatefoldError) || error.code !== 'UNAVAILABLE') return false;
+    if (!hasCode(error, 'UNAVAILABLE')) return false;
     if (this.serves(slotKey, by) && error instanceof NotOwnerError) await this.#options.ownership.changed(HEARSAY_MS);
     return !this.serves(slotKey, by);
   }

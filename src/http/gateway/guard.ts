@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Catalog } from '../../catalog/catalog.js';
 import type { RequiredScope } from '../../core/scopes.js';
 import { partitionKey } from '../../core/slots.js';
-import { NotOwnerError, StatefoldError } from '../../core/errors.js';
+import { hasCode, NotOwnerError, StatefoldError } from '../../core/errors.js';
 import { partitionOf } from '../../core/murmur2.js';
 import type { AggregateHomes } from '../../tenancy/tenant.js';
 import type { Authenticator } from '../auth.js';
@@ -116,7 +116,7 @@ export class Guard {
       tenantId = (await authenticator.admit(call.request, call.scope)).tenantId;
     } catch (error) {
       // The route tells it.
-      if (error instanceof StatefoldError && error.code === 'UNAUTHENTICATED') return false;
+      if (hasCode(error, 'UNAUTHENTICATED')) return false;
       throw error;
     }
     if (route.servedBy !== 'any' && !this.#isHere(asked, tenantId) && (await this.#forward(asked, tenantId)))

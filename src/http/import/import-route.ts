@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PassThrough, type Readable } from 'node:stream';
 import type { Catalog } from '../../catalog/catalog.js';
 import { beginImport, dropImport, endImport, foundEmpty, type RemoveRecords } from '../../catalog/importing.js';
-import { NotOwnerError, StatefoldError } from '../../core/errors.js';
+import { hasCode, NotOwnerError, StatefoldError } from '../../core/errors.js';
 import { MAX_COMMIT_EVENTS, type NewEvent } from '../../core/event.js';
 import { uuidv7 } from '../../core/ids.js';
 import { JsonError } from '../../core/json-scanner.js';
@@ -184,8 +184,7 @@ class Import {
       // What came in until the tenant was closed.
       await this.#mustBeEmpty();
     } catch (error) {
-      if (error instanceof StatefoldError && error.code === 'TENANT_NOT_EMPTY')
-        await endImport(catalog, tenantId, importId);
+      if (hasCode(error, 'TENANT_NOT_EMPTY')) await endImport(catalog, tenantId, importId);
       throw error;
     }
     await foundEmpty(catalog, tenantId, importId);
@@ -403,7 +402,7 @@ const goesOn = (
 
 /** What the rules of appends refuse, in the words of the line. */
 function ofVersion(error: unknown, { aggregateId, version }: ImportedEvent): unknown {
-  if (!(error instanceof StatefoldError) || error.code !== 'VERSION_CONFLICT') return error;
+  if (!hasCode(error, 'VERSION_CONFLICT')) return error;
   const at = Number(error.details?.['currentVersion'] ?? 0);
   const next =
     at === 0

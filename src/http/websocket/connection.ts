@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
-import { StatefoldError } from '../../core/errors.js';
+import { hasCode } from '../../core/errors.js';
 import type { PrefacedSubscriber } from '../../feed/prefaced-subscription.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { Beating } from '../../feed/pulse.js';
@@ -102,13 +102,12 @@ export class StreamConnection<T> implements Subscriber<T>, PrefacedSubscriber<T>
   }
 
   ended(reason: unknown): void {
-    const code = reason instanceof StatefoldError ? reason.code : undefined;
     const { gone, expired } = this.followed.words;
-    if (code === 'NOT_FOUND') this.close(CLOSE.notFound, gone);
-    else if (reason instanceof StatefoldError && code === 'CURSOR_EXPIRED')
+    if (hasCode(reason, 'NOT_FOUND')) this.close(CLOSE.notFound, gone);
+    else if (hasCode(reason, 'CURSOR_EXPIRED'))
       this.close(CLOSE.cursorExpired, `${expired}; oldestSequence ${String(reason.details?.['oldestSequence'])}`);
-    else if (code === 'TENANT_SUSPENDED') this.close(CLOSE.forbidden, 'the tenant is suspended');
-    else if (code === 'UNAVAILABLE')
+    else if (hasCode(reason, 'TENANT_SUSPENDED')) this.close(CLOSE.forbidden, 'the tenant is suspended');
+    else if (hasCode(reason, 'UNAVAILABLE'))
       this.close(CLOSE.shutdown, 'this process serves the tenant no more: connect again and resume');
     else this.close(CLOSE.internal, 'internal error');
   }

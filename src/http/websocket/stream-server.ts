@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
 import type { Catalog } from '../../catalog/catalog.js';
 import type { RequiredScope } from '../../core/scopes.js';
-import { StatefoldError } from '../../core/errors.js';
+import { hasCode, StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { FeedHub } from '../../feed/hub.js';
@@ -109,7 +109,7 @@ export class StreamServer {
       release = this.options.quota.take(tenantId);
       const feed = followed.source.of(await this.options.notified.open(tenantId));
       const beginning = await beginningOf(tenantId, feed, asked).catch((error: unknown) => {
-        if (isExpired(error) && showsTicket(request.url ?? '')) return error;
+        if (hasCode(error, 'CURSOR_EXPIRED') && showsTicket(request.url ?? '')) return error;
         throw error;
       });
       // The key or what is followed may have gone meanwhile: from here on all is on one turn.
@@ -154,7 +154,7 @@ export class StreamServer {
     try {
       followed.guard(tenantId);
     } catch (error) {
-      if (!(error instanceof StatefoldError && error.code === 'NOT_FOUND')) throw error;
+      if (!hasCode(error, 'NOT_FOUND')) throw error;
       // Another process may have made it a moment ago.
       await this.options.catalog.caughtUp();
       followed.guard(tenantId);
@@ -207,6 +207,3 @@ export class StreamServer {
     }
   }
 }
-
-const isExpired = (error: unknown): error is StatefoldError =>
-  error instanceof StatefoldError && error.code === 'CURSOR_EXPIRED';
