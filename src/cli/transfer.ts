@@ -2,9 +2,9 @@ import { createHash, type Hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { exactText, parseExactly } from '../core/exact-json.js';
+import { pause } from '../core/pause.js';
 import { cutTorn, fileStream, goesOnBehind, lastPosition, positionOf } from './export-file.js';
 import { interrupted } from './interrupted.js';
 import { AwayError, CliError, type CliIo } from './io.js';
@@ -92,7 +92,7 @@ async function exportTo(
         isAway = true;
       }
       // The stream has ended, or broke: it goes on behind what is written.
-      await delay(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
+      await pause(AGAIN_MS, { ref: true, signal: stop });
     }
     await copyLines(server, written, output, { follow: false });
     await output.close();

@@ -1,6 +1,5 @@
 import { missingReducer, requireProjection, requireReducer } from '../catalog/require.js';
 import { promisify } from 'node:util';
-import { setTimeout as delay } from 'node:timers/promises';
 import { backOff, type BackOff } from '../core/back-off.js';
 import { gunzip, gzip } from 'node:zlib';
 import {
@@ -22,6 +21,7 @@ import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import { quotaExceeded, rateLimited, type QuotaOf } from '../core/quotas.js';
 import type { Logger } from '../core/logger.js';
+import { pause } from '../core/pause.js';
 import { Tally } from '../core/tally.js';
 import type { ProjectionLife } from '../projections/projections.js';
 import type { Endpoints } from '../webhooks/endpoints.js';
@@ -493,7 +493,7 @@ export class DeploymentService implements Deployments {
         if (error instanceof TenantSuspendedError || !compilation.isNamed()) continue;
         if (isLasting(error, attempt) && (await this.#failed(compilation, error))) return;
         this.#options.logger.warn({ err: error }, 'a compilation did not end; it is tried again');
-        await delay(backOff(attempt - 1, retry), undefined, { signal, ref: false }).catch(() => undefined);
+        await pause(backOff(attempt - 1, retry), { signal });
       }
     }
   }

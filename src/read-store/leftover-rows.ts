@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { backOff, type BackOff } from '../core/back-off.js';
 import type { Logger } from '../core/logger.js';
+import { pause } from '../core/pause.js';
 import type { ReadStore } from './read-store.js';
 import type { RebuildReach } from './rebuild.js';
 
@@ -57,9 +57,7 @@ export class LeftoverRows {
       const isDone = await this.#removeAll().catch(() => false);
       if (isDone && !this.#isWanted) return;
       const { signal } = this.#wake;
-      await delay(backOff(failures++, this.#options.backOffMs ?? BACK_OFF_MS), undefined, { signal, ref: false }).catch(
-        () => undefined,
-      );
+      await pause(backOff(failures++, this.#options.backOffMs ?? BACK_OFF_MS), { signal });
     }
   }
 

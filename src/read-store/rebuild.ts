@@ -1,7 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { backOff, type BackOff } from '../core/back-off.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { pause } from '../core/pause.js';
 import type { RebuildPhase, RebuildRecord, SecondTables } from './second-tables.js';
 import type { Sink } from './sink.js';
 import type { SinkSource } from './sink-source.js';
@@ -212,7 +212,7 @@ export class Rebuild {
         if (await work()) return;
         failures = 0;
         this.#failure = undefined;
-        await wait(pollMs, signal);
+        await pause(pollMs, { ref: true, signal });
       } catch (error) {
         if (signal.aborted) return;
         this.#failure = messageOf(error);
@@ -220,7 +220,7 @@ export class Rebuild {
           logger.warn({ reason: this.#failure }, 'The rebuild of the read store stands still; it tries again');
         // Somebody may have dropped one. While they are exchanged, one that is missing is to be renamed.
         if (this.#record.phase !== 'swapping') await this.#options.ensureLive().catch(() => undefined);
-        await wait(backOff(failures++, BACK_OFF_MS), signal);
+        await pause(backOff(failures++, BACK_OFF_MS), { ref: true, signal });
       }
   }
 
@@ -326,7 +326,7 @@ export class Rebuild {
       for (
         const end = performance.now() + PAUSE_MS;
         !hasReached(second.positions(), target);
-        await wait(PAUSE_POLL_MS, this.#stopping)
+        await pause(PAUSE_POLL_MS, { ref: true, signal: this.#stopping })
       )
         if (performance.now() > end || this.#stopping.aborted) return false;
       const progress = this.#progress();
@@ -359,7 +359,7 @@ export class Rebuild {
           throw error;
         }
         this.#failure = messageOf(error);
-        await wait(backOff(failures++, BACK_OFF_MS), signal);
+        await pause(backOff(failures++, BACK_OFF_MS), { ref: true, signal });
         signal.throwIfAborted();
       }
   }
@@ -383,9 +383,6 @@ export class Rebuild {
 /** None is under way that could be cancelled. */
 export const noRebuild = (): StatefoldError =>
   new StatefoldError('NO_REBUILD', 'No rebuild of the read store is under way.');
-
-const wait = (milliseconds: number, signal: AbortSignal): Promise<void> =>
-  delay(milliseconds, undefined, { signal }).catch(() => undefined);
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 

@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { backOff, type BackOff } from '../core/back-off.js';
 import { StatefoldError } from '../core/errors.js';
+import { pause } from '../core/pause.js';
 import { LeftoverRows } from './leftover-rows.js';
 import type { ReadStore } from './read-store.js';
 import { noRebuild, Rebuild, type RebuildReach, type RebuildStatus } from './rebuild.js';
@@ -176,7 +176,7 @@ export class RebuildableSink {
       try {
         return await this.#settle();
       } catch {
-        await delay(backOff(failures++, BACK_OFF_MS), undefined, { signal, ref: false }).catch(() => undefined);
+        await pause(backOff(failures++, BACK_OFF_MS), { signal });
       }
   }
 

@@ -1,9 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Catalog, SqlAccountEntity } from '../catalog/catalog.js';
 import { isClosed } from '../catalog/suspension.js';
 import { backOff, type BackOff } from '../core/back-off.js';
 import { hasCode } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { pause } from '../core/pause.js';
 import type { AccountOfTenant, SqlAccounts } from '../read-store/sql-accounts.js';
 
 export interface AccountKeeperOptions {
@@ -84,10 +84,7 @@ export class AccountKeeper {
           );
         this.#isLookWanted = true;
         const { signal } = this.#wake;
-        await delay(backOff(failures++, this.#options.backOffMs ?? BACK_OFF_MS), undefined, {
-          signal,
-          ref: false,
-        }).catch(() => undefined);
+        await pause(backOff(failures++, this.#options.backOffMs ?? BACK_OFF_MS), { signal });
       }
     }
     this.#isLooking = false;

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { setTimeout as delay } from 'node:timers/promises';
 import {
   ROOT_CONTEXT,
   SpanKind,
@@ -15,6 +14,7 @@ import { defaultResource, detectResources, envDetector, resourceFromAttributes }
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
 import type { Logger } from '../core/logger.js';
 import type { Attributes, Span, SpanOptions, Tracer } from '../core/tracing.js';
+import { within } from '../core/within.js';
 
 // Loaded where traces are on, and only there: src/app/open-tracing.ts.
 
@@ -153,11 +153,7 @@ export function otlpTracer({ version, instance, logger }: OtlpOptions): Tracer {
     },
     close: async () => {
       const sent = provider.shutdown().catch((err: unknown) => logger.warn({ err }, 'the last traces were not sent'));
-      const late = new AbortController();
-      await Promise.race([sent, delay(CLOSING_MS, undefined, { signal: late.signal, ref: false })]).catch(
-        () => undefined,
-      );
-      late.abort();
+      await within(sent, CLOSING_MS);
     },
   };
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isoTimestamp, type AppendResult } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
+import { pause } from '../../core/pause.js';
 import { costOfBytes } from '../../core/turns.js';
 import { partitionOf } from '../../core/murmur2.js';
 import { partitionKey } from '../../core/slots.js';
@@ -415,7 +416,7 @@ class BulkStream implements LaneHost {
     await this.#flush();
     const until = performance.now() + milliseconds;
     while (performance.now() < until && !this.#stopping && !this.#response.destroyed)
-      await new Promise((resolve) => setTimeout(resolve, Math.min(100, until - performance.now())));
+      await pause(Math.min(100, until - performance.now()), { ref: true });
     return !this.#stopping && !this.#response.destroyed;
   }
 

@@ -1,7 +1,7 @@
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry';
+import { pause } from '../../core/pause.js';
 import { StartupError } from '../../core/startup-error.js';
 import type { SchemaIds, SchemaName, TopicSchema } from '../codec/schemas.js';
 
@@ -76,7 +76,7 @@ export async function registerSchemas({
             `The schema registry at ${shown} gives no ids: ${messageOf(error)}. Start it, or correct SCHEMA_REGISTRY_URL.`,
             { cause: error },
           );
-        await sleep(PAUSE_MS);
+        await pause(PAUSE_MS, { ref: true });
       }
     }
   };

@@ -3,8 +3,8 @@
  * arguments, which other users could read), its answer is one line of stdout; when stdin ends, so does the process:
  * it never outlives its parent, however that ended.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { createInterface } from 'node:readline';
+import { within } from '../../core/within.js';
 import { Engine } from './engine.js';
 import { HttpInterface, type HttpInterfaceOptions } from './http-interface.js';
 
@@ -25,13 +25,19 @@ const say = (message: EngineProcessMessage): Promise<void> =>
     process.stdout.write(`${JSON.stringify(message)}\n`, () => resolve());
   });
 
+const CLOSING_MS = 2_000;
+
 let engine: Engine | undefined;
 let server: HttpInterface | undefined;
 
 /** Statements get a moment to be cancelled; a process of many native threads is then ended without its destructors. */
 async function end(): Promise<never> {
   server?.close();
-  await Promise.race([engine?.close().catch(() => undefined), delay(2_000)]);
+  if (engine !== undefined)
+    await within(
+      engine.close().catch(() => undefined),
+      CLOSING_MS,
+    );
   process.kill(process.pid, 'SIGKILL');
   return new Promise<never>(() => undefined);
 }
