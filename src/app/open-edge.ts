@@ -98,7 +98,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       tenants: tenantSql,
       quota: new ConcurrencyQuota(settings.sqlStatementsPerTenant, 'statements of SQL under way'),
       // Without a read store it is the statement that is refused.
-      settled: async (tenantId, deadlineMs) => sink?.settled(tenantId, deadlineMs),
+      withoutFormer: async (tenantId, deadlineMs) => sink?.withoutFormer(tenantId, deadlineMs),
       flush: async (tenantId, offset, deadlineMs) => sink?.flush(tenantId, { events: offset }, deadlineMs),
     },
     sqlAccounts: parts.accounts.sqlAccounts,

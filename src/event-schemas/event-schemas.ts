@@ -139,7 +139,7 @@ export class EventSchemas {
           const check: DataCheck =
             data.length < LARGE_EVENT
               ? yield* checkedHere(compiled, entity, data, at)
-              : yield* settled(this.#large.check(tenantId, entity.schema, data, at));
+              : yield* awaited(this.#large.check(tenantId, entity.schema, data, at));
           // The first event that doesn't fit is told, with all of its places.
           if (check.kind === 'unfit') return violation(entity, check.violations);
           if (check.kind === 'too_costly') return refused(entity, at, TOO_COSTLY_MESSAGE);
@@ -169,7 +169,7 @@ function* checkedHere(
 }
 
 /** Gives way until it is there. @throws what it rejects with */
-function* settled<T>(promise: Promise<T>): Generator<Promise<void>, T, void> {
+function* awaited<T>(promise: Promise<T>): Generator<Promise<void>, T, void> {
   const outcome: { result?: PromiseSettledResult<T> | undefined } = {};
   yield Promise.allSettled([promise]).then(([result]) => void (outcome.result = result));
   if (outcome.result?.status === 'fulfilled') return outcome.result.value;

@@ -90,7 +90,7 @@ export interface EdgeOptions {
     readonly tenants: TenantSql;
     readonly quota: ConcurrencyQuota;
     /** Resolves when the read store has no row of a former tenant of that id. @throws StatefoldError UNAVAILABLE after `deadlineMs` */
-    readonly settled: (tenantId: string, deadlineMs: number) => Promise<void>;
+    readonly withoutFormer: (tenantId: string, deadlineMs: number) => Promise<void>;
     /** @throws StatefoldError UNAVAILABLE after `deadlineMs` */
     readonly flush: (tenantId: string, offset: number, deadlineMs: number) => Promise<void>;
   };

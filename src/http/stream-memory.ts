@@ -155,7 +155,7 @@ export class StreamMemory implements Member {
    * bytes it has. False: it waits until `resume` is called.
    */
   tryPush(item: Buffer | number, buffered: number, now: number): boolean {
-    if (this.#kept.length > 0) this.settle(buffered);
+    if (this.#kept.length > 0) this.keepLast(buffered);
     const bytes = bytesOf(item);
     if (this.#kept.length === 0 && buffered + bytes <= COUNTED_BYTES) return true;
     if (!this.#tenant.tryKeep(item)) {
@@ -186,8 +186,8 @@ export class StreamMemory implements Member {
     this.#fullSince = undefined;
   }
 
-  /** So many bytes are left of what the stream was given: the last ones. */
-  settle(buffered: number): void {
+  /** So many bytes are not read yet of what the stream was given: the last ones. */
+  keepLast(buffered: number): void {
     let read = 0;
     for (const { item } of this.#kept) {
       const bytes = bytesOf(item);

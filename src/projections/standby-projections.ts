@@ -81,12 +81,12 @@ export class StandbyProjections implements SteppedWork {
     const from = cursor.stored;
     if (from >= this.#recordedTo()) return false;
     const { items, end: next } = await inputs.read(from, { bytes: FOLD_READ_BYTES });
-    const settled = this.#recordedTo();
+    const recordedTo = this.#recordedTo();
     for (const input of withRecorded(items, from, next, changes)) {
       if (this.#steps.closed) return false;
       const offset = inputOffset(input);
       // Of what came meanwhile some may be of inputs before this one that are gone.
-      if (offset >= settled && this.#recordedTo() > settled) return true;
+      if (offset >= recordedTo && this.#recordedTo() > recordedTo) return true;
       if (!this.#isRecorded(input)) {
         cursor.moveTo(offset);
         return false;
@@ -114,7 +114,7 @@ export class StandbyProjections implements SteppedWork {
     }
     if (this.#steps.closed) return false;
     // Asked again: what was read may have been overtaken by the first projection meanwhile; and no further than it was read for.
-    cursor.moveTo(Math.max(cursor.stored, Math.min(next, settled, this.#recordedTo())));
+    cursor.moveTo(Math.max(cursor.stored, Math.min(next, recordedTo, this.#recordedTo())));
     return cursor.stored > from;
   }
 

@@ -28,7 +28,7 @@ export class RebuildableSink {
   #rebuild: Rebuild | undefined;
   #last: RebuildStatus | undefined;
   #reach: RebuildReach | undefined;
-  #settled: Promise<void> | undefined;
+  #takingUp: Promise<void> | undefined;
   #requests: Promise<unknown> = Promise.resolve();
   readonly #closing = new AbortController();
 
@@ -41,7 +41,7 @@ export class RebuildableSink {
     });
     this.#live = new Sink({
       ...options,
-      prepare: () => this.#settle(),
+      prepare: () => this.#takenUp(),
       observer: {
         ...observer,
         storeAvailable: (isAvailable) => {
@@ -60,7 +60,7 @@ export class RebuildableSink {
 
   /** Resolves when all tables are there, an exchange that was broken off included. @throws StatefoldError UNAVAILABLE while the store is away */
   async ready(): Promise<void> {
-    await this.#settle();
+    await this.#takenUp();
     await this.#options.store.ensureSchema();
   }
 
@@ -81,8 +81,8 @@ export class RebuildableSink {
   }
 
   /** As of the live sink. */
-  settled(tenantId: string, deadlineMs: number): Promise<void> {
-    return this.#live.settled(tenantId, deadlineMs);
+  withoutFormer(tenantId: string, deadlineMs: number): Promise<void> {
+    return this.#live.withoutFormer(tenantId, deadlineMs);
   }
 
   /**
@@ -106,7 +106,7 @@ export class RebuildableSink {
 
   /** Also in what a rebuild fills, be it one that an earlier process began. */
   async #inAllSets(work: (sink: Sink) => Promise<void>): Promise<void> {
-    await this.#settle();
+    await this.#takenUp();
     const inLive = (): Promise<void> => work(this.#live);
     await (this.#rebuild === undefined ? inLive() : this.#rebuild.inBoth(inLive, work));
   }
@@ -152,7 +152,7 @@ export class RebuildableSink {
         'REBUILD_NOT_CANCELLABLE',
         'Here a rebuild drops the rows and fills them in again in their place, since several processes, or several servers, share the tables: there are none of before to go back to. Wait until all rows are there.',
       );
-    await this.#settle();
+    await this.#takenUp();
     // One that is asked for may be about to begin.
     if (this.#rebuild === undefined) await this.#requests;
     if (this.#rebuild !== undefined) return this.#rebuild.cancel();
@@ -174,21 +174,22 @@ export class RebuildableSink {
     const { signal } = this.#closing;
     for (let failures = 0; !signal.aborted;)
       try {
-        return await this.#settle();
+        return await this.#takenUp();
       } catch {
         await pause(backOff(failures++, BACK_OFF_MS), { signal });
       }
   }
 
-  /** Before anything is written: an exchange that was broken off is put to its end, and what is of no use is dropped. */
-  #settle(): Promise<void> {
-    this.#settled ??= this.#takeUp().catch((error: unknown) => {
-      this.#settled = undefined;
+  /** What an earlier process left is taken up, once, before anything is written. */
+  #takenUp(): Promise<void> {
+    this.#takingUp ??= this.#takeUp().catch((error: unknown) => {
+      this.#takingUp = undefined;
       throw error;
     });
-    return this.#settled;
+    return this.#takingUp;
   }
 
+  /** An exchange that was broken off is put to its end, and what is of no use is dropped. */
   async #takeUp(): Promise<void> {
     const { second, logger } = this.#options;
     if (second === undefined) return;

@@ -157,7 +157,7 @@ export class Sink {
    * Resolves when no row is in the store of a former tenant of that id. @throws StatefoldError UNAVAILABLE when that takes longer than
    * `deadlineMs`, or when the tenant isn't attached.
    */
-  async settled(tenantId: string, deadlineMs: number): Promise<void> {
+  async withoutFormer(tenantId: string, deadlineMs: number): Promise<void> {
     const tenant = this.#tenants.get(tenantId);
     // The first of its id has no former one.
     if (tenant === undefined || tenant.source.incarnation !== undefined) await this.flush(tenantId, {}, deadlineMs);

@@ -137,7 +137,7 @@ export class EndpointOperations {
    * @throws StatefoldError INVALID_REQUEST where nothing was sent from there on, CURSOR_EXPIRED, RATE_LIMITED, UNAVAILABLE
    */
   async replay(endpoint: EndpointWithUrl, from: number, to: number | undefined): Promise<ReplayedRange> {
-    const { end } = await this.#settled(endpoint);
+    const { end } = await this.#checkpointOf(endpoint);
     if (from >= end)
       throw new StatefoldError(
         'INVALID_REQUEST',
@@ -153,7 +153,7 @@ export class EndpointOperations {
 
   /** Sends one dead letter again. @throws StatefoldError NOT_FOUND, CURSOR_EXPIRED, RATE_LIMITED, UNAVAILABLE */
   async resend(endpoint: EndpointWithUrl, messageId: string): Promise<ReplayedRange> {
-    await this.#settled(endpoint);
+    await this.#checkpointOf(endpoint);
     const letter = this.parked(endpoint).find((one) => one.messageId === messageId);
     if (letter === undefined)
       throw new StatefoldError('NOT_FOUND', `endpoint ${endpoint.endpointId} has no parked message ${messageId}`);
@@ -166,7 +166,7 @@ export class EndpointOperations {
    * @throws StatefoldError RATE_LIMITED, UNAVAILABLE
    */
   async resendAll(endpoint: EndpointWithUrl, since: string | undefined): Promise<ResentLetters> {
-    await this.#settled(endpoint);
+    await this.#checkpointOf(endpoint);
     const tenant = await this.#options.notified.open(endpoint.tenantId);
     const oldest = await messagesOf(endpoint.source).source.of(tenant).start();
     const only = this.parked(endpoint)
@@ -184,7 +184,7 @@ export class EndpointOperations {
    * @throws StatefoldError NOT_FOUND where none such waits, UNAVAILABLE
    */
   async retry(endpoint: EndpointWithUrl, messageId: string): Promise<void> {
-    await this.#settled(endpoint);
+    await this.#checkpointOf(endpoint);
     const running = await this.#options.deliverer.running(endpoint.endpointId);
     if (running?.retry(messageId) === true) return;
     throw new StatefoldError(
@@ -197,7 +197,7 @@ export class EndpointOperations {
 
   async #begin(endpoint: EndpointWithUrl, { from, to }: ReplayedRange, only?: readonly number[]): Promise<void> {
     const { deliverer, store } = this.#options;
-    await this.#settled(endpoint);
+    await this.#checkpointOf(endpoint);
     const running = await deliverer.running(endpoint.endpointId);
     // On the turn on which it is changed: others may have begun while that was waited for.
     const checkpoint = running === undefined ? this.#stored(endpoint) : running.checkpoint();
@@ -223,7 +223,7 @@ export class EndpointOperations {
   }
 
   /** How far the endpoint is, whether it runs or waits. @throws StatefoldError UNAVAILABLE while it only begins */
-  async #settled(endpoint: EndpointEntity): Promise<EndpointCheckpoint> {
+  async #checkpointOf(endpoint: EndpointEntity): Promise<EndpointCheckpoint> {
     const running = await this.#options.deliverer.running(endpoint.endpointId);
     if (running === undefined) {
       await this.#options.store.caughtUp();

@@ -468,7 +468,7 @@ export class Endpoint<T> implements EndpointIdentity {
     // Its filter may be another than when the message was taken.
     if (!this.context.wanted(this, message)) {
       window.finish(position);
-      return this.#settled();
+      return this.#afterAttempt();
     }
     const attempt = window.attempts(position) + 1;
     const begunAt = this.context.timers.now();
@@ -493,10 +493,10 @@ export class Endpoint<T> implements EndpointIdentity {
       window.released(position);
       this.context.gone(this, outcome.url);
     }
-    this.#settled();
+    this.#afterAttempt();
   }
 
-  #settled(): void {
+  #afterAttempt(): void {
     this.#endReplays();
     this.#hold.set(this.#bytes);
     this.#save();

@@ -469,11 +469,11 @@ describe('the sink, into a real engine', () => {
     // Whoever reads rows of the id waits until none of them is the former one's.
     const early = open(context);
     early.attach(next);
-    await early.settled(next.tenantId, 30_000);
+    await early.withoutFormer(next.tenantId, 30_000);
     assert.deepEqual([await eventsOf(next.tenantId), await statesOf(next.tenantId)], [[], []]);
     await early.close();
     await assert.rejects(
-      early.settled(next.tenantId, 30_000),
+      early.withoutFormer(next.tenantId, 30_000),
       (error) => error instanceof StatefoldError && error.code === 'UNAVAILABLE',
     );
     next.append('a', ['{"n":7}']);

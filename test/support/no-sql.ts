@@ -8,6 +8,6 @@ const away = (): Promise<never> => Promise.reject(new StatefoldError('UNAVAILABL
 export const NO_SQL: EdgeOptions['sql'] = {
   tenants: { query: away, close: () => Promise.resolve() },
   quota: new ConcurrencyQuota(1),
-  settled: away,
+  withoutFormer: away,
   flush: away,
 };

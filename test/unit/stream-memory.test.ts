@@ -22,7 +22,7 @@ test('what goes to many streams is there once, and counted once', () => {
   const overhead = 900 * 4 * 512;
   assert.equal(budget.held('streams'), 4 * MIB + overhead);
   // All but one have read two of them.
-  for (const stream of streams.slice(1)) stream.settle(2 * MIB);
+  for (const stream of streams.slice(1)) stream.keepLast(2 * MIB);
   assert.equal(budget.held('streams'), 4 * MIB + overhead - 899 * 2 * 512);
   streams[0]?.close();
   assert.equal(budget.held('streams'), 2 * MIB + 899 * 2 * 512);
@@ -41,7 +41,7 @@ test('what each has of its own is bounded for all streams of the tenant, and ano
   const [other] = open(memory, 1, 'u');
   assert.equal(other?.tryPush(Buffer.alloc(MIB), 0, 0), true);
   // Those that wait go on in their order, when one has read.
-  taken[3]?.settle(0);
+  taken[3]?.keepLast(0);
   await nextTurn();
   assert.deepEqual(
     resumed,
@@ -71,7 +71,7 @@ test('a stream for which there is no room still waits, behind the others', async
   full.beat();
   await nextTurn();
   assert.deepEqual(resumed, ['a', 'b'], 'the next one is tried next');
-  full.settle(0);
+  full.keepLast(0);
   await nextTurn();
   assert.deepEqual(resumed, ['a', 'b', 'a', 'b']);
 });
@@ -98,8 +98,8 @@ test('little is not counted; who keeps much too long is stalled, the sooner wher
   );
   late.close();
   assert.equal(one.isStalled(7_500, 30_000), false);
-  one.settle(small.length - 1);
+  one.keepLast(small.length - 1);
   assert.equal(one.isStalled(1e9, 30_000), true, 'a part of the last one is still there');
-  one.settle(0);
+  one.keepLast(0);
   assert.deepEqual([one.isStalled(1e9, 30_000), budget.held()], [false, 0]);
 });

@@ -80,7 +80,7 @@ export class BulkAnswers {
     return this.#budget.refuses('answers', bytes) === undefined;
   }
 
-  settle(slot: Slot, text: string): void {
+  answer(slot: Slot, text: string): void {
     if (slot.text !== undefined) return;
     slot.text = text;
     this.#known += text.length;

@@ -131,7 +131,7 @@ export class BulkRelay implements Dispatcher.DispatchHandler {
         next.lane.unanswered(next.item);
       } else {
         const answer = this.#options.answers.takes(text.length) ? text.toString('utf8') : withoutState(text);
-        this.#options.answers.settle(next.item.slot, `${answer}\n`);
+        this.#options.answers.answer(next.item.slot, `${answer}\n`);
         next.lane.answered();
       }
     }

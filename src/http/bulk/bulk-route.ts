@@ -455,14 +455,14 @@ class BulkStream implements LaneHost {
       answers: this.#answers,
       open: (body, handler) => gateway.stream(url, this.#request, this.#of.requestId, body, handler),
       refused: ({ slot }, problem) =>
-        this.#answers.settle(slot, `${JSON.stringify({ line: slot.number, ...lineOfProblem(problem) })}\n`),
+        this.#answers.answer(slot, `${JSON.stringify({ line: slot.number, ...lineOfProblem(problem) })}\n`),
     });
     this.#relays.set(url, relay);
     return relay;
   }
 
   stored(slot: Slot, line: StoredLine): void {
-    this.#answers.settle(slot, `${this.#headOf(slot, line)}}\n`);
+    this.#answers.answer(slot, `${this.#headOf(slot, line)}}\n`);
   }
 
   #headOf(slot: Slot, { eventId, aggregateId, version, timestamp, position }: StoredLine): string {
@@ -482,18 +482,18 @@ class BulkStream implements LaneHost {
     const { aggregateId, endVersion: version, timestamp, position } = result;
     const head = this.#headOf(slot, { eventId: result.eventIds[0] ?? '', aggregateId, version, timestamp, position });
     const { state, stateStatus } = result;
-    if (!this.#of.state || (state === undefined && stateStatus === undefined)) this.#answers.settle(slot, `${head}}\n`);
+    if (!this.#of.state || (state === undefined && stateStatus === undefined)) this.#answers.answer(slot, `${head}}\n`);
     else if (state === undefined || !this.#answers.takes(state.length))
-      this.#answers.settle(slot, `${head},"stateStatus":"${stateStatus ?? 'unavailable'}"}\n`);
-    else this.#answers.settle(slot, `${head},"state":${state.toString('utf8')}}\n`);
+      this.#answers.answer(slot, `${head},"stateStatus":"${stateStatus ?? 'unavailable'}"}\n`);
+    else this.#answers.answer(slot, `${head},"state":${state.toString('utf8')}}\n`);
   }
 
   refuse(slot: Slot, error: unknown): void {
-    this.#answers.settle(slot, refusalLine(slot.number, error));
+    this.#answers.answer(slot, refusalLine(slot.number, error));
   }
 
   passBack(slot: Slot): void {
-    this.#answers.settle(slot, `{"line":${slot.number},${PASSED_BACK}}\n`);
+    this.#answers.answer(slot, `{"line":${slot.number},${PASSED_BACK}}\n`);
   }
 }
 

@@ -242,7 +242,7 @@ class Import {
       await this.#pay(CHUNK_COST);
     }
     await this.#flush();
-    await this.#settled(0);
+    await this.#untilAtMost(0);
     if (this.#failed !== undefined) throw atLine(this.#failed.line, this.#failed.error);
     const { ended } = this.#source;
     if (this.#stopping) throw new StatefoldError('UNAVAILABLE', `the service is shutting down; ${NOTHING}`);
@@ -322,9 +322,9 @@ class Import {
     const { aggregateId } = group.first;
     const partition = this.#partitions === 1 ? 0 : partitionOf(aggregateId, this.#partitions);
     // Partitions are put into one order as their records come: the next one's come when the places of these are known.
-    if (this.#partition !== undefined && partition !== this.#partition) await this.#settled(0);
+    if (this.#partition !== undefined && partition !== this.#partition) await this.#untilAtMost(0);
     this.#partition = partition;
-    await this.#settled(UNDER_WAY.bytes);
+    await this.#untilAtMost(UNDER_WAY.bytes);
     const budget = admission.memory.budget.tenant(this.#tenantId);
     while (budget.refuses('appends', group.bytes) !== undefined && !this.#stopping)
       await budget.acquire('appends', group.bytes, admission.memory.waitMs).then(
@@ -375,7 +375,7 @@ class Import {
   }
 
   /** Waits until no more than so many bytes are under way. */
-  async #settled(bytes: number): Promise<void> {
+  async #untilAtMost(bytes: number): Promise<void> {
     while (
       this.#underWay.length > 0 &&
       (bytes === 0 || this.#bytes > bytes || this.#underWay.length > UNDER_WAY.records)

@@ -24,7 +24,7 @@ const exactNumber = z
 const DEFAULT_FORMAT = 'JSON';
 const USUAL_WAIT_SECONDS = 5;
 /** For rows of a former tenant of that id to be removed. */
-const SETTLING_MS = 10_000;
+const FORMER_MS = 10_000;
 /** A client that takes nothing for so long is cut off. */
 const STALL_MS = 60_000;
 
@@ -74,7 +74,7 @@ const querySql = route({
     try {
       // The sink follows a tenant that is open.
       await tenants.open(call.tenantId);
-      await sql.settled(call.tenantId, SETTLING_MS);
+      await sql.withoutFormer(call.tenantId, FORMER_MS);
       if (waitFor !== undefined && waitFor > 0) await caughtUp(sql.flush, call.tenantId, waitFor, waitSeconds);
       const statement = {
         query,

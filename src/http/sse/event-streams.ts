@@ -271,7 +271,7 @@ class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
     this.#isBefore = before !== undefined;
     this.#nextMark = now() + this.#markEveryMs;
     response.on('drain', () => {
-      memory.settle(response.writableLength);
+      memory.keepLast(response.writableLength);
       if (!memory.full || this.#ended) return;
       memory.drained();
       this.subscription?.resume();
@@ -384,7 +384,7 @@ class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
 
   beat(now: number): void {
     const { response, memory, limits, followed, format, keyUntil } = this.#options;
-    memory.settle(response.writableLength);
+    memory.keepLast(response.writableLength);
     memory.beat();
     if (memory.isStalled(now, limits.drainDeadlineMs)) return void response.destroy();
     // Also of one that reads too slowly to be sent anything more.

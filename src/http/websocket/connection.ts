@@ -62,7 +62,7 @@ export class StreamConnection<T> implements Subscriber<T>, PrefacedSubscriber<T>
     this.#isBefore = before !== undefined;
     this.#nextPing = now() + limits.pingIntervalMs;
     this.#nextPosition = followed.tellsPosition ? now() + limits.positionIntervalMs : Infinity;
-    transport.on('drain', () => memory.settle(socket.bufferedAmount));
+    transport.on('drain', () => memory.keepLast(socket.bufferedAmount));
     socket.on('message', (data, isBinary) => this.#message(data, isBinary));
     socket.on('ping', () => this.#frame());
     socket.on('pong', () => this.#frame());
@@ -113,7 +113,7 @@ export class StreamConnection<T> implements Subscriber<T>, PrefacedSubscriber<T>
   }
 
   beat(now: number): void {
-    this.memory.settle(this.socket.bufferedAmount);
+    this.memory.keepLast(this.socket.bufferedAmount);
     this.memory.beat();
     if (this.#closingSince !== undefined) {
       if (now - this.#closingSince >= CLOSE_GRACE_MS) this.socket.terminate();
