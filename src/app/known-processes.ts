@@ -5,7 +5,7 @@ import { eventLoop, WORK_KINDS } from '../core/event-loop.js';
 import { refusalOf, type PeerClient } from '../http/gateway/peer-client.js';
 import type { KnownProcess, Processes } from '../http/processes.js';
 import type { Ownership } from '../placement/ownership.js';
-import type { FaultedArtefacts } from '../deployments/faulted-artefacts.js';
+import type { HaltedArtefacts } from '../deployments/halted-artefacts.js';
 import type { Catalog } from '../catalog/catalog.js';
 import type { RebuildStatus } from '../read-store/rebuild.js';
 import type { FaultCounts } from '../tenancy/tenant-registry.js';
@@ -20,7 +20,7 @@ export interface KnownProcessesParts {
   readonly peers: Pick<PeerClient, 'ask'>;
   readonly tenants: { faultedByTenant(): ReadonlyMap<string, FaultCounts> };
   readonly catalog: Pick<Catalog, 'get'>;
-  readonly faultedArtefacts: Pick<FaultedArtefacts, 'byTenant'>;
+  readonly haltedArtefacts: Pick<HaltedArtefacts, 'byTenant'>;
   /** Of the read store, under way or through. */
   readonly rebuild: () => RebuildStatus | undefined;
 }
@@ -83,8 +83,8 @@ export class KnownProcesses implements Processes {
 
   /** Of what this process owns, and of all code: who has most comes first. */
   #faulted(): readonly (FaultCounts & { readonly tenantId: string; readonly artefacts: number })[] {
-    const { tenants, faultedArtefacts } = this.#parts;
-    const artefacts = faultedArtefacts.byTenant;
+    const { tenants, haltedArtefacts } = this.#parts;
+    const artefacts = haltedArtefacts.byTenant;
     const counts = tenants.faultedByTenant();
     return [...new Set([...counts.keys(), ...artefacts.keys()])]
       .map((tenantId) => ({

@@ -1,7 +1,7 @@
 import { StatefoldError } from '../core/errors.js';
 import { within } from '../core/within.js';
 import { DeploymentService } from '../deployments/deployment-service.js';
-import { FaultedArtefacts } from '../deployments/faulted-artefacts.js';
+import { HaltedArtefacts } from '../deployments/halted-artefacts.js';
 import { EventTypeService } from '../event-schemas/event-type-service.js';
 import { InspectionService } from '../inspection/inspection-service.js';
 import type { OpenedEndpoints } from './open-endpoints.js';
@@ -19,7 +19,7 @@ export interface OpenedDeployments {
   readonly deployments: DeploymentService;
   readonly inspections: InspectionService;
   readonly eventTypes: EventTypeService;
-  readonly faultedArtefacts: FaultedArtefacts;
+  readonly haltedArtefacts: HaltedArtefacts;
   readonly knows: (tenantId: string, partition: number) => Promise<void>;
 }
 
@@ -57,8 +57,8 @@ export function openDeployments(
     observer: metrics.deployments,
   });
   shutdown.add('deployments', () => deployments.close());
-  const faultedArtefacts = new FaultedArtefacts(catalog);
-  metrics.watch('faulted_artefacts', () => faultedArtefacts.total);
+  const haltedArtefacts = new HaltedArtefacts(catalog);
+  metrics.watch('faulted_artefacts', () => haltedArtefacts.total);
   const inspections = new InspectionService({
     tenants,
     catalog,
@@ -84,5 +84,5 @@ export function openDeployments(
     deadlineMs: settings.inspectionDeadlineMs,
     clock,
   });
-  return { deployments, inspections, eventTypes, faultedArtefacts, knows };
+  return { deployments, inspections, eventTypes, haltedArtefacts, knows };
 }

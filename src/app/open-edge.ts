@@ -144,7 +144,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     ],
     processes: new KnownProcesses(ground, {
       ...{ ownership, peers: client, tenants, catalog },
-      faultedArtefacts: parts.deploying.faultedArtefacts,
+      haltedArtefacts: parts.deploying.haltedArtefacts,
       rebuild: () => sink?.rebuildStatus(),
     }),
     metrics: () => metrics.expose(),

@@ -15,7 +15,7 @@ interface Waiting {
 }
 
 /** Steps that checks of a tenant may take in one round of the event loop: a few milliseconds at most. */
-const STEPS_A_ROUND = 10_000;
+const STEPS_PER_ROUND = 10_000;
 const MOST_WAITING = 5_000;
 
 /**
@@ -39,7 +39,7 @@ export class CheckQueue {
     if (this.#rounds) return this.#later(checks);
     const step = this.#go(checks);
     if (step.done === true) {
-      if (this.#spent >= STEPS_A_ROUND) this.#nextRound();
+      if (this.#spent >= STEPS_PER_ROUND) this.#nextRound();
       return step.value;
     }
     this.#nextRound(step.value);
@@ -52,7 +52,7 @@ export class CheckQueue {
         const step = checks.next();
         if (step.done === true || typeof step.value !== 'number') return step;
         this.#spent += step.value;
-        if (this.#spent >= STEPS_A_ROUND) return step;
+        if (this.#spent >= STEPS_PER_ROUND) return step;
       }
     });
   }
@@ -79,7 +79,7 @@ export class CheckQueue {
     this.#spent = 0;
     let at = 0;
     let after: number | Promise<void> | undefined;
-    for (; at < this.#waiting.length && this.#spent < STEPS_A_ROUND; at++) {
+    for (; at < this.#waiting.length && this.#spent < STEPS_PER_ROUND; at++) {
       const waiting = this.#waiting[at] as Waiting;
       try {
         const step = this.#go(waiting.checks);

@@ -154,7 +154,7 @@ export class EventTypeService implements EventTypes {
 const PLACE = '/schema';
 
 /** Steps of a compilation on one turn of the event loop: a millisecond or two. */
-const STEPS_A_TURN = 10_000;
+const STEPS_PER_TURN = 10_000;
 
 /** @throws StatefoldError INVALID_REQUEST */
 async function read(schema: unknown): Promise<ReadSchema> {
@@ -174,7 +174,7 @@ function* compiling(schema: unknown): Sliced<JsonSchema> {
   for (let steps = 0; ;) {
     const { done, value } = pieces.next();
     if (done === true) return value;
-    if ((steps += value) < STEPS_A_TURN) continue;
+    if ((steps += value) < STEPS_PER_TURN) continue;
     steps = 0;
     yield;
   }

@@ -70,7 +70,7 @@ export interface EdgeOptions {
   >;
   readonly endpointOperations: Pick<
     EndpointOperations,
-    'state' | 'progress' | 'attempts' | 'parked' | 'test' | 'replay' | 'resend' | 'resendAll' | 'retry'
+    'state' | 'progress' | 'attempts' | 'deadLetters' | 'test' | 'replay' | 'resend' | 'resendAll' | 'retry'
   >;
   readonly inspections: Inspections;
   readonly eventTypes: EventTypes;

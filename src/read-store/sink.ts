@@ -57,7 +57,7 @@ interface Flush {
 }
 
 /** Past an eighth of so many, or a sixteenth of the bytes, a round is taken for full. */
-const ROWS_A_ROUND = 10_000;
+const ROWS_PER_ROUND = 10_000;
 const DEFAULT_BYTES = 8 * 1024 * 1024;
 /** Tenants that are read side by side; each gets an equal share of the bytes. */
 const MAX_READING = 16;
@@ -360,7 +360,7 @@ export class Sink {
     const taken = await this.#stored(gathered);
     const count = taken.reduce((sum, { rows }) => sum + rows.count, 0);
     const bytes = taken.reduce((sum, { rows }) => sum + rows.bytes, 0);
-    const full = 8 * count >= ROWS_A_ROUND || 16 * bytes >= maxBytes;
+    const full = 8 * count >= ROWS_PER_ROUND || 16 * bytes >= maxBytes;
     for (const one of taken) this.#written(one, full);
     return full;
   }

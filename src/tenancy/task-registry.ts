@@ -183,7 +183,7 @@ export class TaskRegistry<T extends Activation> {
     this.#options.logger.error({ err: error, slotKey: key }, 'a tenant could not be restored; it is tried again');
   }
 
-  /** Keeps a copy of what another process owns that is ready to be taken over. Resolves when there is one, or when it could not be had. */
+  /** Keeps a standby of what another process owns, ready to take over. Resolves when there is one, or when it could not be had. */
   async standBy(key: string): Promise<void> {
     const present = this.#entries.get(key);
     if (this.#closed || (present !== undefined && present.stage !== 'FOLLOWING')) return;

@@ -180,7 +180,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     await Promise.all(behind.map((partition) => this.#caughtUp(partition)));
   }
 
-  /** As `caughtUp`, of one partition: where another process has claimed it, of the copy that is made of it here. */
+  /** As `caughtUp`, of one partition: where another process has claimed it, of the standby that is made of it here. */
   async #caughtUp(partition: number): Promise<void> {
     if (partition === 0) return this.first.caughtUp();
     for (;;) {

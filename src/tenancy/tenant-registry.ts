@@ -186,7 +186,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
       this.#partitions.made(partitionKey(tenantId, partition))?.bind(reducer);
   }
 
-  /** Keeps a copy of another process's tenant that is ready to be taken over. */
+  /** Keeps a standby of another process's tenant, ready to take over. */
   standBy(tenantId: string): Promise<void> {
     return this.#tenants.standBy(tenantId);
   }
@@ -238,7 +238,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
       onStopped: (listener) => void this.#stopListeners.push(listener),
       open: (key) => of(key).open(key),
       standBy: (key) => of(key).standBy(key),
-      // A copy that the tenant's own task reads stays.
+      // A standby that the tenant's own task reads stays.
       passivate: (key) => (partitions.standby(key)?.held === true ? Promise.resolve() : of(key).passivate(key)),
     };
   }

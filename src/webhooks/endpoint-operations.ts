@@ -52,7 +52,7 @@ export interface ResentLetters extends Partial<ReplayedRange> {
 }
 
 /** A dead letter with its `webhook-id`. */
-export type Parked = DeadLetter & { readonly messageId: string };
+export type DeadLetterWithId = DeadLetter & { readonly messageId: string };
 
 /** Tests that one tenant may have under way: each may last as long as an attempt. */
 const TESTS_AT_ONCE = 2;
@@ -105,7 +105,7 @@ export class EndpointOperations {
   }
 
   /** Dead letters, newest first. */
-  parked(endpoint: EndpointEntity): readonly Parked[] {
+  deadLetters(endpoint: EndpointEntity): readonly DeadLetterWithId[] {
     const letters = this.#status(endpoint)?.deadLetters ?? [];
     return letters.map((letter) => ({ ...letter, messageId: messageIdOf(endpoint, letter) })).reverse();
   }
@@ -154,7 +154,7 @@ export class EndpointOperations {
   /** Sends one dead letter again. @throws StatefoldError NOT_FOUND, CURSOR_EXPIRED, RATE_LIMITED, UNAVAILABLE */
   async resend(endpoint: EndpointWithUrl, messageId: string): Promise<ReplayedRange> {
     await this.#checkpointOf(endpoint);
-    const letter = this.parked(endpoint).find((one) => one.messageId === messageId);
+    const letter = this.deadLetters(endpoint).find((one) => one.messageId === messageId);
     if (letter === undefined)
       throw new StatefoldError('NOT_FOUND', `endpoint ${endpoint.endpointId} has no parked message ${messageId}`);
     return this.replay(endpoint, letter.position, letter.position);
@@ -169,7 +169,7 @@ export class EndpointOperations {
     await this.#checkpointOf(endpoint);
     const tenant = await this.#options.notified.open(endpoint.tenantId);
     const oldest = await messagesOf(endpoint.source).source.of(tenant).start();
-    const only = this.parked(endpoint)
+    const only = this.deadLetters(endpoint)
       .filter(({ at, position }) => position >= oldest && (since === undefined || Date.parse(at) >= Date.parse(since)))
       .map(({ position }) => position)
       .sort((a, b) => a - b);

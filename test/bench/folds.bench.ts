@@ -15,7 +15,7 @@ import { median, report, runLoad } from './load.js';
 const AGGREGATES = 2000;
 const EVENTS = 100;
 const ROUNDS = 7;
-const AGGREGATES_A_CALL = 10;
+const AGGREGATES_PER_CALL = 10;
 const UNDER_WAY = 3;
 const FLIGHT = '{"date":"2001/01/01 00:47","delay":66,"distance":1750,"origin":"DTW","destination":"LAS"}';
 
@@ -58,7 +58,7 @@ async function compiledReducer(host: DotnetCodeHost): Promise<Buffer> {
 
 const data = Buffer.from(FLIGHT);
 const itemsFrom = (unit: Unit, first: number): FoldItem[] =>
-  Array.from({ length: AGGREGATES_A_CALL }, (_, i): FoldItem => {
+  Array.from({ length: AGGREGATES_PER_CALL }, (_, i): FoldItem => {
     const aggregateId = `route-${first + i}`;
     const events = Array.from({ length: EVENTS }, (__, version): HostEvent => ({
       eventId: '01a1feb0-3b5c-779f-a6a2-b5a692221b06',
@@ -107,7 +107,7 @@ async function insideTheHost(assembly: Buffer): Promise<number[]> {
       encodeLoad(writer, 1, 'a', assembly);
       frames.push(Buffer.from(writer.end()));
     }
-    for (let first = 0; first < AGGREGATES; first += AGGREGATES_A_CALL) {
+    for (let first = 0; first < AGGREGATES; first += AGGREGATES_PER_CALL) {
       encodeFold(
         writer,
         2 + first,
@@ -135,7 +135,7 @@ async function throughTheHost(host: DotnetCodeHost, assembly: Buffer): Promise<n
     runner.load(`a${round}`, assembly);
     const unit = { artefactId: `a${round}`, className: 'Flights.RouteReducer' };
     const started = performance.now();
-    for (let first = 0; first < AGGREGATES; first += AGGREGATES_A_CALL) {
+    for (let first = 0; first < AGGREGATES; first += AGGREGATES_PER_CALL) {
       const outcomes = await runner.fold(itemsFrom(unit, first));
       if (outcomes.some((outcome) => outcome.fault !== undefined)) throw new Error('a fold faulted');
     }

@@ -12,7 +12,7 @@ const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
 const QUIET_MS = 10_000;
 const HEAP = ['-Xms2g', '-Xmx2g'];
 const PREFIX = `tenants${process.pid}`;
-const TICKS_A_SECOND = 100;
+const TICKS_PER_SECOND = 100;
 
 const cleanups: (() => Promise<unknown> | void)[] = [];
 const context = { after: (cleanup: () => void): void => void cleanups.push(cleanup) } as unknown as Parameters<
@@ -25,7 +25,7 @@ const ms = (value: number): string => `${value.toFixed(value < 10 ? 2 : 0)} ms`;
 function cpuOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_A_SECOND;
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
 
 const residentMiB = (pid: number): number =>

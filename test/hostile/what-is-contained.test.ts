@@ -13,7 +13,7 @@ const MIB = 1024 * 1024;
 /** Below this a ratio says more of the machine than of the service. */
 const FLOOR_MS = 50;
 const QUIET_WINDOWS = 5;
-const APPENDS_A_WINDOW = 60;
+const APPENDS_PER_WINDOW = 60;
 
 interface Nasty {
   readonly text: string;
@@ -90,11 +90,11 @@ test('uploaded code is contained', { skip: noJail }, async (t) => {
   const other = new Neighbour(neighbour, () => waitedForProcessors(process.pid, service.pid));
   other.start();
   other.measure('between');
-  await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);
+  await until(() => other.measured >= APPENDS_PER_WINDOW, 120_000);
   await attacker.run('Calm');
   for (let window = 0; window < QUIET_WINDOWS; window++) {
     other.measure('quiet');
-    await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);
+    await until(() => other.measured >= APPENDS_PER_WINDOW, 120_000);
   }
   const before = resident(service.pid);
 
@@ -114,7 +114,7 @@ test('uploaded code is contained', { skip: noJail }, async (t) => {
           return state?.text !== FULL;
         }, 60_000);
       // What it left behind goes on.
-      if (pattern === LEFT) await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);
+      if (pattern === LEFT) await until(() => other.measured >= APPENDS_PER_WINDOW, 120_000);
       other.measure('between');
       assert.match(fault === undefined ? `state: ${state?.text}` : `fault: ${fault.message}`, pattern);
       // Its answer may have come before what it took was seen: it is stopped all the same.
@@ -155,7 +155,7 @@ test('uploaded code is contained', { skip: noJail }, async (t) => {
     const stopped = /used more than 3,000 ms of processor time beside its work.+tenant code was stopped/;
     await until(() => stopped.test(service.output.slice(told)), 120_000);
     await until(async () => (await figure('strikes_total')) > before, 120_000);
-    await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);
+    await until(() => other.measured >= APPENDS_PER_WINDOW, 120_000);
     other.measure('between');
     await goesOn();
   });

@@ -11,7 +11,7 @@ import { Neighbour, waitedForProcessors } from './neighbour.js';
 
 const MIB = 1024 * 1024;
 const QUIET_WINDOWS = 1;
-const APPENDS_A_WINDOW = 60;
+const APPENDS_PER_WINDOW = 60;
 /**
  * Each attack ends a runner, and the next one's start takes a core of two for a tenth of a second. What is looked for here, an answer
  * that is worked off on the event loop, took seconds.
@@ -120,10 +120,10 @@ test('forged answers', async (t) => {
     waitedForProcessors(process.pid, world.service.pid),
   );
   other.start();
-  await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);
+  await until(() => other.measured >= APPENDS_PER_WINDOW, 120_000);
   for (let window = 0; window < QUIET_WINDOWS; window++) {
     other.measure('quiet');
-    await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);
+    await until(() => other.measured >= APPENDS_PER_WINDOW, 120_000);
   }
   const before = world.residentBytes();
   let largest = 0;
@@ -140,7 +140,7 @@ test('forged answers', async (t) => {
       if (HEAVY.has(name))
         for (const kind of ['quiet', 'between'] as const) {
           // Windows alternate: a machine that is busy with something else is so in both.
-          await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);
+          await until(() => other.measured >= APPENDS_PER_WINDOW, 120_000);
           other.measure(kind);
         }
       if (!RESTARTED.has(name)) return;
@@ -149,7 +149,7 @@ test('forged answers', async (t) => {
       const took = await world.start(key);
       assert.ok(took < 30_000, `${took.toFixed(0)} ms until the neighbour is served`);
       other.with(new Tenant(world.service, key)).start();
-      await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);
+      await until(() => other.measured >= APPENDS_PER_WINDOW, 120_000);
     });
 
   await t.test('the neighbour has not noticed', async (t) => {

@@ -28,7 +28,7 @@ const openLog = (brokers: readonly string[]): KafkaLog =>
   });
 
 /** So many requests go to one owner before they go to the next. */
-const REQUESTS_A_TURN = 60;
+const REQUESTS_PER_TURN = 60;
 
 /** Sends clients to one world, then to the next: what the former has under way goes on. */
 class Turns implements Served {
@@ -44,7 +44,7 @@ class Turns implements Served {
   }
 
   up(): Promise<{ readonly url: string }> {
-    const world = this.#worlds[Math.floor(this.#requests++ / REQUESTS_A_TURN) % this.#worlds.length];
+    const world = this.#worlds[Math.floor(this.#requests++ / REQUESTS_PER_TURN) % this.#worlds.length];
     assert.ok(world);
     return world.up();
   }

@@ -13,7 +13,7 @@ export const noEndpoints: Pick<EdgeOptions, 'endpoints' | 'endpointOperations'> 
     ...{ pause: none, resume: none, rotate: none },
   },
   endpointOperations: {
-    ...{ state: none, progress: none, attempts: none, parked: none },
+    ...{ state: none, progress: none, attempts: none, deadLetters: none },
     ...{ test: none, replay: none, resend: none, resendAll: none, retry: none },
   },
 };

@@ -397,7 +397,7 @@ const listAttempts = route({
   },
 });
 
-const listParked = route({
+const listDeadLetters = route({
   ...common,
   method: 'GET',
   path: '/webhooks/endpoints/{id}/parked',
@@ -410,7 +410,7 @@ const listParked = route({
   serve: ({ endpoints, endpointOperations }, call) => {
     const endpoint = endpoints.require(call.tenantId, call.parameter('id'));
     const { items, nextCursor } = pageBefore(
-      endpointOperations.parked(endpoint),
+      endpointOperations.deadLetters(endpoint),
       ({ position }) => position,
       call.query(),
     );
@@ -427,7 +427,7 @@ const rangeJson = (endpoint: EndpointWithUrl, range: Awaited<ReturnType<Endpoint
 });
 const Replaying = z.strictObject({ endpointId: text, ...Range.shape });
 
-const resendParked = route({
+const resendDeadLetter = route({
   ...common,
   method: 'POST',
   path: '/webhooks/endpoints/{id}/parked/{messageId}/resend',
@@ -448,7 +448,7 @@ const ResendAll = z.object({
     .optional(),
 });
 
-const resendAllParked = route({
+const resendDeadLetters = route({
   ...common,
   method: 'POST',
   path: '/webhooks/endpoints/{id}/parked/resend',
@@ -516,9 +516,9 @@ export const WEBHOOK_ENDPOINTS = [
   pauseEndpoint,
   resumeEndpoint,
   listAttempts,
-  listParked,
-  resendParked,
-  resendAllParked,
+  listDeadLetters,
+  resendDeadLetter,
+  resendDeadLetters,
   retryMessage,
   replayEndpoint,
 ];

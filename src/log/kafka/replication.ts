@@ -27,7 +27,7 @@ export interface RaiseProgress {
 
 const API = { DescribeConfigs: 32, AlterPartitionReassignments: 45 };
 const TOPIC = 2;
-const DESCRIBED_A_REQUEST = 500;
+const DESCRIBED_PER_REQUEST = 500;
 /** Partitions that are copied at a time: a broker copies them beside its work. */
 const COPIED_AT_ONCE = 50;
 const POLL_MS = 250;
@@ -216,9 +216,9 @@ export class KafkaReplication implements Replication {
   /** Of those that are there. */
   async #configs(topics: readonly string[]): Promise<ReadonlyMap<string, Configs>> {
     const found = new Map<string, Configs>();
-    for (let i = 0; i < topics.length; i += DESCRIBED_A_REQUEST) {
+    for (let i = 0; i < topics.length; i += DESCRIBED_PER_REQUEST) {
       const resources = topics
-        .slice(i, i + DESCRIBED_A_REQUEST)
+        .slice(i, i + DESCRIBED_PER_REQUEST)
         .map((name) => ({ type: TOPIC, name, configNames: LOOKED_AT }));
       const described = await this.#cluster.ask('admin', (connection) =>
         connection.bind(API.DescribeConfigs, requests.DescribeConfigs, { resources, includeSynonyms: false }),

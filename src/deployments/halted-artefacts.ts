@@ -2,7 +2,7 @@ import type { ArtefactEntity, Catalog } from '../catalog/catalog.js';
 import { Tally } from '../core/tally.js';
 
 /** How many artefacts are halted: counted as the catalog takes them, so that who asks time and again goes through none. */
-export class FaultedArtefacts {
+export class HaltedArtefacts {
   readonly #byTenant = new Tally();
   #total = 0;
 

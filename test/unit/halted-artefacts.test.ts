@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createTenant, deleteTenant } from '../../src/catalog/tenants.js';
-import { FaultedArtefacts } from '../../src/deployments/faulted-artefacts.js';
+import { HaltedArtefacts } from '../../src/deployments/halted-artefacts.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { openCatalog } from '../support/ground.js';
 import { temporaryDirectory } from '../support/service.js';
@@ -20,14 +20,14 @@ test('artefacts that are halted are counted as they change, and listed once', as
   await put('a', 'a2', 0);
 
   let listed = 0;
-  const faulted = new FaultedArtefacts({
+  const halted = new HaltedArtefacts({
     list: (...of) => {
       listed++;
       return catalog.list(...of);
     },
     onChange: (listener) => catalog.onChange(listener),
   });
-  const counts = (): unknown => [faulted.total, Object.fromEntries(faulted.byTenant)];
+  const counts = (): unknown => [halted.total, Object.fromEntries(halted.byTenant)];
   assert.deepEqual(counts(), [1, { a: 1 }]);
   await put('a', 'a2', 1, AT);
   await put('b', 'b1', 0, AT);
