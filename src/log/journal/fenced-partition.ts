@@ -7,7 +7,7 @@ import type { Logger } from '../../core/logger.js';
 import { FOLD_RULES, GIVEN_EPOCH_RULES, type ClaimBody } from '../../core/records.js';
 import { nextTurn, timedSlice } from '../../core/slices.js';
 import type { RecordCodec } from '../codec/codec.js';
-import { AppendRefusedError, type Log, type PartitionRef } from '../log.js';
+import { AppendRefusedError, type Log, type NewRecord, type PartitionRef } from '../log.js';
 import { produceSpan, tracing } from '../../core/tracing.js';
 import { follow } from './follow.js';
 import type { Draft, PartitionHandler } from './partition-handler.js';
@@ -332,51 +332,24 @@ export class FencedPartition<B extends { readonly kind: string }> {
       else reject(failure);
   }
 
-  /** Without drafts the claim is repeated. False: the log refused it. */
+  /** Encodes the drafts, sends them and folds them. Without drafts the claim is repeated. False: the log refused it. */
   async #produce(drafts: readonly Draft<B>[]): Promise<boolean> {
-    const { log, ref, handler, observer } = this.#options;
-    const [started, ids] = [performance.now(), [] as string[]];
+    const { ref, handler, observer } = this.#options;
+    const started = performance.now();
+    const ids: string[] = [];
     this.#inFlight = drafts;
-    const records =
-      drafts.length === 0 ? [this.#encode(this.#claimBody, CLAIM_KEY, this.#epoch, this.fence.position, ids)] : [];
-    for (let encoded = 0; encoded < drafts.length;) {
-      if (encoded > 0) {
-        await nextTurn();
-        this.#mustRun();
-      }
-      const encode = ({ body, keyPrefix }: Draft<B>, i: number): void =>
-        void records.push(this.#encode(body, keyPrefix, this.#epoch, this.fence.position + i, ids));
-      const most = handler.atOnce?.('encoded', drafts, encoded);
-      encoded = eventLoop.slice('gather', () => timedSlice(drafts, encoded, encode, { most }));
-    }
+    const records = await this.#encodeAll(drafts, ids);
+    this.#mustRun();
     let base: number;
-    const { tracer } = tracing;
-    const span =
-      tracer &&
-      produceSpan(
-        tracer,
-        ref,
-        records.length,
-        drafts.map((draft) => draft.span),
-      );
     try {
-      const appended = log.append(ref, records);
-      handler.underWay?.(drafts, this.fence.position);
-      ({ baseOffset: base } = await appended);
-      span?.set({ 'messaging.kafka.offset': base });
-      span?.end();
+      base = await this.#append(records, drafts);
     } catch (error) {
-      span?.fail(error);
-      span?.end();
-      if (error instanceof AppendRefusedError) {
-        this.#inFlight = [];
-        this.#refusals.failed(error, 'the log refuses writes; they are tried again');
-        handler.refused(drafts, error);
-        return false;
-      }
-      this.#options.logger.warn({ partition: ref, err: error }, 'a produce has no definite result: the epoch ends');
-      await this.#reclaim(drafts, ids);
-      return true;
+      if (!(error instanceof AppendRefusedError))
+        return this.#endEpoch(error, 'a produce has no definite result: the epoch ends', drafts, ids);
+      this.#inFlight = [];
+      this.#refusals.failed(error, 'the log refuses writes; they are tried again');
+      handler.refused(drafts, error);
+      return false;
     }
     this.#refusals.worked('the log takes writes again');
     observer?.produced?.(drafts.length, (performance.now() - started) / 1000);
@@ -390,16 +363,71 @@ export class FencedPartition<B extends { readonly kind: string }> {
         await this.#reader.readTo(base);
       } catch (error) {
         if (isFinal(error)) throw error;
-        this.#options.logger.warn(
-          { partition: ref, err: error },
-          'what is before a produce can not be read now: the epoch ends',
-        );
-        await this.#reclaim(drafts, ids);
-        return true;
+        return this.#endEpoch(error, 'what is before a produce can not be read now: the epoch ends', drafts, ids);
       }
     }
     if (drafts.length === 0) this.#take(base, ids[0] ?? '', this.#claimBody, undefined);
+    await this.#foldOwn(base, drafts, ids);
+    this.#mustOwn();
+    this.#vain = false;
+    this.#contended = 0;
+    const again = this.#inFlight;
+    this.#inFlight = [];
+    if (again.length > 0) handler.undecided(again);
+    return true;
+  }
+
+  /** The records of the drafts, or of a claim where there are none; their ids are put into `ids`. */
+  async #encodeAll(drafts: readonly Draft<B>[], ids: string[]): Promise<NewRecord[]> {
+    const { handler } = this.#options;
+    if (drafts.length === 0) return [this.#encode(this.#claimBody, CLAIM_KEY, this.#epoch, this.fence.position, ids)];
+    const records: NewRecord[] = [];
+    const encode = ({ body, keyPrefix }: Draft<B>, i: number): void =>
+      void records.push(this.#encode(body, keyPrefix, this.#epoch, this.fence.position + i, ids));
+    for (let encoded = 0; encoded < drafts.length;) {
+      if (encoded > 0) {
+        await nextTurn();
+        this.#mustRun();
+      }
+      const most = handler.atOnce?.('encoded', drafts, encoded);
+      encoded = eventLoop.slice('gather', () => timedSlice(drafts, encoded, encode, { most }));
+    }
+    return records;
+  }
+
+  /** Resolves with the offset of the first record. @throws AppendRefusedError; any other error: it may be in the log */
+  async #append(records: readonly NewRecord[], drafts: readonly Draft<B>[]): Promise<number> {
+    const { log, ref, handler } = this.#options;
+    const { tracer } = tracing;
+    const span =
+      tracer &&
+      produceSpan(
+        tracer,
+        ref,
+        records.length,
+        drafts.map((draft) => draft.span),
+      );
+    try {
+      const appended = log.append(ref, records);
+      handler.underWay?.(drafts, this.fence.position);
+      const { baseOffset } = await appended;
+      span?.set({ 'messaging.kafka.offset': baseOffset });
+      return baseOffset;
+    } catch (error) {
+      span?.fail(error);
+      throw error;
+    } finally {
+      span?.end();
+    }
+  }
+
+  /** Folds what was written, by its acknowledgement. What others' claims have made void is in flight still. */
+  async #foldOwn(base: number, drafts: readonly Draft<B>[], ids: readonly string[]): Promise<void> {
+    const { handler } = this.#options;
     const again: Draft<B>[] = [];
+    const fold = (draft: Draft<B>, i: number): void => {
+      if (this.#take(base + i, ids[i] ?? '', draft.body, draft) !== 'accepted') again.push(draft);
+    };
     for (let folded = 0; folded < drafts.length;) {
       if (folded > 0) {
         // What is left is in the log, and folded by whoever reads it, also where this partition stops meanwhile.
@@ -407,18 +435,17 @@ export class FencedPartition<B extends { readonly kind: string }> {
         await nextTurn();
         this.#mustRun();
       }
-      const fold = (draft: Draft<B>, i: number): void => {
-        if (this.#take(base + i, ids[i] ?? '', draft.body, draft) !== 'accepted') again.push(draft);
-      };
       const most = handler.atOnce?.('folded', drafts, folded);
       folded = eventLoop.slice('log_fold', () => timedSlice(drafts, folded, fold, { most }));
     }
     this.#inFlight = again;
-    this.#mustOwn();
-    this.#vain = false;
-    this.#contended = 0;
-    this.#inFlight = [];
-    if (again.length > 0) handler.undecided(again);
+  }
+
+  /** It may be in the log, or land yet: the next epoch tells. */
+  async #endEpoch(error: unknown, why: string, drafts: readonly Draft<B>[], ids: readonly string[]): Promise<true> {
+    const { ref: partition, logger } = this.#options;
+    logger.warn({ partition, err: error }, why);
+    await this.#reclaim(drafts, ids);
     return true;
   }
 
