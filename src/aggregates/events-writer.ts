@@ -108,6 +108,11 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   readonly history: AggregateHistory;
   /** The log as who reads the partition sees it. */
   readonly log: EventsLog;
+  /** How far it is folded, whose it is, and how it is taken. */
+  readonly partition: Pick<
+    FencedPartition<EventsBody>,
+    'fence' | 'position' | 'epoch' | 'nextEpoch' | 'open' | 'claim' | 'caughtUp'
+  >;
   readonly #options: EventsWriterOptions;
   readonly #partition: FencedPartition<EventsBody>;
   /** How many bytes the records of one produce may have. */
@@ -137,6 +142,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
       handler: this,
       observer: this,
     });
+    this.partition = this.#partition;
     this.inputs = new CommitFeed({
       log,
       ref,
@@ -154,35 +160,6 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     this.#queue = new WriteQueue({
       ...{ tables, history, partition: this.#partition, clock, window, limits, room: this.#room, storage },
     });
-  }
-
-  /** How far the partition is folded, and whose it is. */
-  get fence(): FenceState {
-    return this.#partition.fence;
-  }
-
-  /** The epoch of this process's last claim. */
-  get epoch(): number {
-    return this.#partition.epoch;
-  }
-
-  /** Claims the partition once more; resolves with the epoch. @throws StatefoldError UNAVAILABLE when it is not this process's any more */
-  nextEpoch(): Promise<number> {
-    return this.#partition.nextEpoch();
-  }
-
-  open({ claim }: { readonly claim: boolean }): Promise<void> {
-    return this.#partition.open({ claim });
-  }
-
-  /** Takes a partition that was opened without a claim. */
-  claim(): Promise<void> {
-    return this.#partition.claim();
-  }
-
-  /** Resolves when all that was acknowledged before the call is folded here. */
-  caughtUp(): Promise<void> {
-    return this.#partition.caughtUp();
   }
 
   /** What waits is answered UNAVAILABLE. */

@@ -240,12 +240,12 @@ export class AggregatePartition
 
   /** How far the partition is folded, and whose it is. */
   get fence(): FenceState {
-    return this.#writer.fence;
+    return this.#writer.partition.fence;
   }
 
   /** The offset of the next record to be folded. */
   get position(): number {
-    return this.#writer.fence.position;
+    return this.#writer.partition.position;
   }
 
   /** The partition's records in their order. */
@@ -260,21 +260,21 @@ export class AggregatePartition
 
   /** The epoch of this process's last claim. */
   get epoch(): number {
-    return this.#writer.epoch;
+    return this.#writer.partition.epoch;
   }
 
   /** Ends the epoch of this process and begins the next; resolves with it. @throws StatefoldError UNAVAILABLE when it is not the owner any more */
   nextEpoch(): Promise<number> {
-    return this.#writer.nextEpoch();
+    return this.#writer.partition.nextEpoch();
   }
 
   open({ claim }: { readonly claim: boolean }): Promise<void> {
-    return this.#writer.open({ claim });
+    return this.#writer.partition.open({ claim });
   }
 
   /** Takes a partition that was opened without a claim. */
   claim(): Promise<void> {
-    return this.#writer.claim();
+    return this.#writer.partition.claim();
   }
 
   /**
@@ -282,12 +282,12 @@ export class AggregatePartition
    * claimed the partition since, and answered appends. @throws NotOwnerError where one has, UNAVAILABLE while the log is away
    */
   caughtUp(): Promise<void> {
-    return this.#writer.caughtUp();
+    return this.#writer.partition.caughtUp();
   }
 
   async caughtUpAsOwner(): Promise<void> {
     if (!this.#owned && !this.#isRead) throw new NotOwnerError();
-    return this.#writer.caughtUp();
+    return this.#writer.partition.caughtUp();
   }
 
   /** The claim holds: from now on this process answers, and finishes erasures. */

@@ -1,7 +1,6 @@
 import { changeBytes, type Change } from '../core/change.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
-import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
 import { changeOf, CHANGES, type TenantChanges } from '../feed/changes.js';
@@ -82,6 +81,8 @@ export const inputAfter = (a: InputPosition, b: LastInput): boolean => a[0] > b[
 /** Owner of a tenant's changes: writes what the projector makes, folds what is accepted, and feeds the notifier from it. */
 export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionObserver, TenantChanges, AcceptedChanges {
   readonly ref: PartitionRef;
+  /** How far it is folded, whose it is, and how it is taken. */
+  readonly partition: Pick<FencedPartition<ChangesBody>, 'fence' | 'trimmedBefore' | 'open' | 'claim' | 'repeatClaim'>;
   /** Accepted changes of all projections, faults too. */
   readonly all: LogFeed<ChangesBody, Change>;
   readonly #options: ChangesWriterOptions;
@@ -127,6 +128,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
       handler: this,
       observer: this,
     });
+    this.partition = this.#partition;
     this.all = new LogFeed({
       log,
       ref,
@@ -144,30 +146,6 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#inputsTrimmedTo = trimmed?.inputsTo ?? 0;
     this.#lastTrimmed = trimmed?.last ?? 0;
     if (trimmed?.lastSeen !== undefined) [this.#anchoredAt, this.#lastSeen] = [trimmed.last + 1, trimmed.lastSeen];
-  }
-
-  /** How far it is folded, and whose it is. */
-  get fence(): FenceState {
-    return this.#partition.fence;
-  }
-
-  /** Where the fold had to start since all before was dropped unread; undefined when nothing was. */
-  get trimmedBefore(): number | undefined {
-    return this.#partition.trimmedBefore;
-  }
-
-  open({ claim }: { readonly claim: boolean }): Promise<void> {
-    return this.#partition.open({ claim });
-  }
-
-  /** Takes a partition that was opened without a claim. */
-  claim(): Promise<void> {
-    return this.#partition.claim();
-  }
-
-  /** Writes the claim once more: retention takes it with what is as old. Resolves when it is in the log. */
-  repeatClaim(): Promise<void> {
-    return this.#partition.repeatClaim();
   }
 
   async close(): Promise<void> {

@@ -195,7 +195,8 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
    */
   follow(): void {
     this.#sweeper.start();
-    if (this.changes.trimmedBefore === undefined && !this.changes.isTrimmed(this.#cursor.stored)) this.#standby.start();
+    if (this.changes.partition.trimmedBefore === undefined && !this.changes.isTrimmed(this.#cursor.stored))
+      this.#standby.start();
   }
 
   /** All is folded that was there; the inputs end here. Changes that retention has taken are not written again. */

@@ -148,7 +148,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   get foldedSoFar(): FoldedSoFar | undefined {
     return this.owned
       ? {
-          records: this.#first.position + this.#projections.changes.fence.position,
+          records: this.#first.position + this.#projections.changes.partition.fence.position,
           bytes: this.#first.foldedBytes,
         }
       : undefined;
@@ -200,7 +200,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
 
   /** Writes the claim of the changes once more: retention takes it with what is as old. A tenant that is served does so by itself. */
   repeatClaim(): Promise<void> {
-    return this.#projections.changes.repeatClaim();
+    return this.#projections.changes.partition.repeatClaim();
   }
 
   protected override async restore(claim: boolean): Promise<void> {
@@ -208,7 +208,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     await log.ensureTopics(tenantTopics(this.section, changesRetentionMs, partitions?.count));
     this.mustRestore();
     await this.#first.open({ claim });
-    await this.#projections.changes.open({ claim });
+    await this.#projections.changes.partition.open({ claim });
     if (claim) await definitions.caughtUp?.(); // after the claims: what a former owner halted is known from here on
     await this.#input.open();
     if (claim) await this.#input.lead();
@@ -223,7 +223,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
 
   protected override async take(): Promise<void> {
     await this.#first.claim();
-    await this.#projections.changes.claim();
+    await this.#projections.changes.partition.claim();
     await this.#options.definitions.caughtUp?.();
     await this.#input.lead();
   }
@@ -273,7 +273,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     const trimmed = changes.trimmedInputs;
     return {
       events: this.#first.fence,
-      changes: changes.fence,
+      changes: changes.partition.fence,
       projected,
       ...(order !== undefined && { order }),
       ...(trimmed !== undefined && { trimmed }),
