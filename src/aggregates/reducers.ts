@@ -82,6 +82,30 @@ function takenAtOnce(plans: readonly Planned[], first: number): number {
 
 const HISTORY_EVENTS = 1000;
 const HISTORY_BYTES = 4 * 1024 * 1024;
+
+/** Commits of an aggregate's history that are folded together: about as many as one turn has room for. */
+class HistoryPart {
+  #events = 0;
+  #bytes = 0;
+
+  constructor(private readonly commits: AggregateCommit[]) {}
+
+  get isFull(): boolean {
+    return this.#events >= HISTORY_EVENTS || this.#bytes >= HISTORY_BYTES;
+  }
+
+  add(commit: AggregateCommit): void {
+    this.commits.push(commit);
+    this.#events += commit.events.length;
+    this.#bytes += bytesOfCommit(commit);
+  }
+
+  take(): AggregateCommit[] {
+    this.#events = this.#bytes = 0;
+    return this.commits.splice(0);
+  }
+}
+
 const DEADLINE_TICK_MS = 50;
 
 /**
@@ -248,17 +272,11 @@ export class Reducers implements TurnFold {
     const first = Math.min(most, work?.commit.baseVersion ?? target);
     const commits: AggregateCommit[] = [];
     if (row?.fault === undefined && (row?.version ?? 0) < first) {
-      let gathered = 0;
-      let bytes = 0;
+      const part = new HistoryPart(commits);
       for await (const chunk of this.#options.history.commits(share.aggregateId, (row?.version ?? 0) + 1, first)) {
-        commits.push(...chunk);
-        for (const commit of chunk) {
-          gathered += commit.events.length;
-          bytes += bytesOfCommit(commit);
-        }
-        if (gathered < HISTORY_EVENTS && bytes < HISTORY_BYTES) continue;
-        row = await this.#foldHistory(reducer, row, commits.splice(0), stop);
-        gathered = bytes = 0;
+        for (const commit of chunk) part.add(commit);
+        if (!part.isFull) continue;
+        row = await this.#foldHistory(reducer, row, part.take(), stop);
         if (row.fault !== undefined) break;
         if (this.#halted(share, reducer)) return undefined;
       }
@@ -295,16 +313,13 @@ export class Reducers implements TurnFold {
     return undefined;
   }
 
-  /** Adds commits of the history to those that are folded in one turn, about as many as one has room for. @returns whether these are all */
+  /** Adds commits of the history to those that are folded in one turn. @returns whether these are all */
   async #gather(commits: AggregateCommit[], aggregateId: string, first: number, last: number): Promise<boolean> {
-    let events = 0;
-    let bytes = 0;
+    const part = new HistoryPart(commits);
     for await (const chunk of this.#options.history.commits(aggregateId, first, last))
       for (const commit of chunk) {
-        if (events >= HISTORY_EVENTS || bytes >= HISTORY_BYTES) return false;
-        commits.push(commit);
-        events += commit.events.length;
-        bytes += bytesOfCommit(commit);
+        if (part.isFull) return false;
+        part.add(commit);
       }
     return true;
   }

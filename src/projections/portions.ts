@@ -1,4 +1,5 @@
 import { changeBytes } from '../core/change.js';
+import { inParts } from '../core/parts.js';
 import type { ChangeValue } from '../core/records.js';
 import { PRODUCE_BYTES } from '../log/log.js';
 
@@ -52,17 +53,14 @@ export function* portionsOf(
 }
 
 /** The changes of one input in parts; the last of `values` is the last of the input. */
-export function* portionsOfInput(values: readonly ChangeValue[], bounds: PortionBounds): Generator<Portion> {
-  let part: ChangeValue[] = [];
-  let bytes = 0;
-  for (const [i, value] of values.entries()) {
-    const size = bytesOfValue(value);
-    if (part.length > 0 && (bytes + size > bounds.bytes || part.length >= bounds.changes)) {
-      yield { values: part, part: { last: false } };
-      [part, bytes] = [[], 0];
-    }
-    part.push({ ...value, last: i === values.length - 1 });
-    bytes += size;
+export function* portionsOfInput(
+  values: readonly ChangeValue[],
+  { bytes, changes }: PortionBounds,
+): Generator<Portion> {
+  let taken = 0;
+  for (const part of inParts(values, bytesOfValue, { bytes, items: changes })) {
+    taken += part.length;
+    const last = taken === values.length;
+    yield { values: part.map((value, i) => ({ ...value, last: last && i === part.length - 1 })), part: { last } };
   }
-  if (part.length > 0) yield { values: part, part: { last: true } };
 }
