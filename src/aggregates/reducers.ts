@@ -82,6 +82,7 @@ function takenAtOnce(plans: readonly Planned[], first: number): number {
 
 const HISTORY_EVENTS = 1000;
 const HISTORY_BYTES = 4 * 1024 * 1024;
+const DEADLINE_TICK_MS = 50;
 
 /** Commits of an aggregate's history that are folded together: about as many as one turn has room for. */
 class HistoryPart {
@@ -105,8 +106,6 @@ class HistoryPart {
     return this.commits.splice(0);
   }
 }
-
-const DEADLINE_TICK_MS = 50;
 
 /**
  * States of aggregates by their bound reducers. A state that is behind (a new binding, a restart) is folded from the aggregate's

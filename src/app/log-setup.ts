@@ -9,12 +9,6 @@ import type { LocalStore } from '../store/local-store.js';
 /** The log of the settings is in the data directory, and this process has it alone. */
 export const logIsLocal = ({ kafkaBrokers }: Pick<Settings, 'kafkaBrokers'>): boolean => kafkaBrokers === undefined;
 
-/** Told by the log while it runs. */
-export interface LogObserver {
-  /** A quota of what the log is kept in has a connection wait for so long. */
-  throttled(seconds: number): void;
-}
-
 /** The log of the settings, and what goes with it. */
 export interface LogSetup {
   readonly log: Log;

@@ -7,11 +7,11 @@ import type { Logger } from '../core/logger.js';
 import { slotKeyOfSection, slotOf } from '../core/slots.js';
 import { StartupError } from '../core/startup-error.js';
 import { CODE, KafkaCodeError, UnsentError } from '../kafka/kafka-error.js';
-import { Throttling } from '../kafka/throttling.js';
+import { Throttling, type ThrottlingObserver } from '../kafka/throttling.js';
 import { KafkaLog, type KafkaLogOptions } from '../log/kafka/kafka-log.js';
 import { TooFewPartitionsError } from '../log/kafka/topics.js';
 import { SlotGroup } from '../placement/kafka/slot-group.js';
-import type { LogObserver, LogSetup } from './log-setup.js';
+import type { LogSetup } from './log-setup.js';
 
 const SLOTS_TOPIC = 'statefold.slots';
 const CONNECT_MS = 3000;
@@ -23,7 +23,7 @@ export function openKafkaLog(
   settings: Settings,
   brokers: readonly string[],
   logger: Logger,
-  observer?: LogObserver,
+  observer?: ThrottlingObserver,
 ): Pick<LogSetup, 'log' | 'openOwnership' | 'replication'> {
   const { slots } = settings;
   const throttling = new Throttling(logger, observer);

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { DATA_FILES } from '../config/data-files.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
+import type { ThrottlingObserver } from '../kafka/throttling.js';
 import { loadCodecs } from '../log/codec/codec.js';
 import { BUILT_IN_SCHEMA_IDS, readSchemas } from '../log/codec/schemas.js';
 import { LmdbLog, LOG_DATABASES } from '../log/embedded/lmdb-log.js';
@@ -9,7 +10,7 @@ import { markForRewrite, rewriteIfDue, type Environment } from '../log/embedded/
 import { isErasable } from '../log/topics.js';
 import { SoleOwner } from '../placement/sole-owner.js';
 import { abandonProcess } from './end-of-process.js';
-import type { LogObserver, LogSetup } from './log-setup.js';
+import type { LogSetup } from './log-setup.js';
 
 /** What the data directory has in lmdb. */
 export const environments = ({
@@ -27,7 +28,7 @@ export async function openLog(
   settings: Settings,
   root: string,
   logger: Logger,
-  observer?: LogObserver,
+  observer?: ThrottlingObserver,
 ): Promise<LogSetup> {
   const directory = join(root, 'schemas', 'avro');
   const schemas = readSchemas(directory);
