@@ -8,6 +8,7 @@ import { systemClock, type Clock } from '../core/clock.js';
 import { LOG_RESERVE_BYTES, spaceOf } from '../core/disk-space.js';
 import type { Logger } from '../core/logger.js';
 import { StartupError } from '../core/startup-error.js';
+import { Turns } from '../core/turns.js';
 import { FrontDoor } from '../http/front-door.js';
 import { PeerTls } from '../http/gateway/peer-tls.js';
 import type { Log } from '../log/log.js';
@@ -47,6 +48,8 @@ export interface Ground extends Required<ServiceOptions> {
   readonly eventClock: Clock;
   /** What this process may hold in memory for its tenants. */
   readonly budget: MemoryBudget;
+  /** Of the event loop, which requests take, and who reads history for those who follow it. */
+  readonly turns: Turns;
   readonly lastHour: LastHour;
   /** Id of this process in the log, new at each start. */
   readonly owner: string;
@@ -102,6 +105,7 @@ export async function openGround(options: ServiceOptions, shutdown: Shutdown): P
     clock: systemClock,
     eventClock,
     budget,
+    turns: new Turns(),
     lastHour,
     owner: randomUUID(),
     door,

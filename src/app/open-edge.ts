@@ -46,21 +46,14 @@ export interface EdgeParts {
 
 /** The HTTP interface over all the parts. It answers 503 until it is told to listen. */
 export function openEdge(ground: Ground, parts: EdgeParts): Edge {
-  const { settings, logger, metrics, shutdown, door, budget } = ground;
+  const { settings, logger, metrics, shutdown, door, budget, turns } = ground;
   const { log, ownership, schemas, schemaIds, shared } = parts.storage;
   const { catalog, quotaOf, adminKey, masterKey, audit } = parts.catalog;
   const { peers, client } = parts.peers;
   const { check: checkReadStore, sink, access, tenantSql } = parts.copy;
   const { tenants, notified } = parts.tenancy;
   const memory = { budget, waitMs: settings.answerDeadlineMs, stallMs: settings.answerStallMs };
-  const admission = new Admission(
-    catalog,
-    quotaOf,
-    settings,
-    memory,
-    new Tickets(masterKey),
-    parts.notifications.turns,
-  );
+  const admission = new Admission(catalog, quotaOf, settings, memory, new Tickets(masterKey), turns);
   const channels = new Channels({
     hub: parts.notifications.hub,
     notified,

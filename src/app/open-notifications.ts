@@ -1,5 +1,4 @@
 import { DAY_MS } from '../core/clock.js';
-import { Turns } from '../core/turns.js';
 import { FeedHub } from '../feed/hub.js';
 import { Replays } from '../feed/replays.js';
 import { EndpointOperations } from '../webhooks/endpoint-operations.js';
@@ -16,20 +15,17 @@ import type { OpenedTenancy } from './open-tenancy.js';
 /** Who brings changes to those who follow them, here and at webhook endpoints. */
 export interface OpenedNotifications {
   readonly hub: FeedHub;
-  /** Which whoever follows history takes, and requests do. */
-  readonly turns: Turns;
   readonly webhooks: WebhookDeliverer;
   readonly endpointOperations: EndpointOperations;
 }
 
 export async function openNotifications(
-  { settings, logger, metrics, shutdown, budget, clock }: Ground,
+  { settings, logger, metrics, shutdown, budget, turns, clock }: Ground,
   { log, ownership }: Storage,
   { catalog, sealer, audit }: OpenedCatalog,
   { notified }: OpenedTenancy,
   { endpoints }: OpenedEndpoints,
 ): Promise<OpenedNotifications> {
-  const turns = new Turns();
   const hub = new FeedHub({ notified, replays: new Replays(turns) });
   followDeletions(catalog, hub);
   const cursors = await LogCursorStore.open(log, logger);
@@ -61,5 +57,5 @@ export async function openNotifications(
     hub.close();
   });
   const endpointOperations = new EndpointOperations({ deliverer: webhooks, notified, store: cursors, attempts, clock });
-  return { hub, turns, webhooks, endpointOperations };
+  return { hub, webhooks, endpointOperations };
 }
