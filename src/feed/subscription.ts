@@ -194,8 +194,8 @@ export class FeedSubscription<T> implements Subscription {
         const budget = this.#budget();
         if (!isFirst) await this.options.nextPage?.();
         if (this.#overtaken(pump)) return;
-        const mayBeNow = isFirst || this.options.nextPage !== undefined;
-        const page = (mayBeNow ? feed.recent(end, budget) : undefined) ?? (await this.#read(pump, feed, end, budget));
+        // The first page at once, where memory has it.
+        const page = (isFirst ? feed.recent(end, budget) : undefined) ?? (await this.#read(pump, feed, end, budget));
         if (page === undefined || this.#overtaken(pump) || !this.#take(feed, page.items, page.end)) return;
         // What is there and can't be read yet is told of when it can.
         if (page.end > end || this.#advancedMeanwhile) continue;
@@ -209,12 +209,11 @@ export class FeedSubscription<T> implements Subscription {
   }
 
   /** Undefined: it was overtaken before its turn came. */
-  async #read(pump: number, feed: FollowedFeed<T>, from: number, budget: Budget): Promise<Page<T> | undefined> {
+  #read(pump: number, feed: FollowedFeed<T>, from: number, budget: Budget): Promise<Page<T> | undefined> {
     const { tenantId, nextPage } = this.options;
-    if (nextPage !== undefined) return feed.read(from, budget);
-    return this.home.replays.page(tenantId, async () =>
-      this.#overtaken(pump) ? undefined : (feed.recent(from, budget) ?? feed.read(from, budget)),
-    );
+    const read = async (): Promise<Page<T> | undefined> =>
+      this.#overtaken(pump) ? undefined : (feed.recent(from, budget) ?? feed.read(from, budget));
+    return nextPage === undefined ? this.home.replays.page(tenantId, read) : read();
   }
 
   #attach(tenant: TenantFeed): FollowedFeed<T> {
