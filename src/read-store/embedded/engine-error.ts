@@ -8,3 +8,9 @@ export class EngineError extends Error {
     this.name = 'EngineError';
   }
 }
+
+/** Without the prefixes and the suffixes that the layers of the engine repeat around it. */
+export const onceTold = (message: string): string =>
+  message
+    .replace(/^(?:Code: \d+\. DB::Exception: )+(?=Code: \d+\.)/, '')
+    .replace(/(?: \(version [^)]*\)\. \([A-Z_]+\))+\s*$/, '');

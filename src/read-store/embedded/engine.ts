@@ -4,7 +4,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { drainPending, Session } from 'chdb';
-import { EngineError } from './engine-error.js';
+import { EngineError, onceTold } from './engine-error.js';
 import { ENGINE_FOLDER } from './lost-definitions.js';
 import { identifier, quoted } from '../sql-text.js';
 
@@ -156,13 +156,9 @@ export class Engine {
   }
 }
 
-/** The message without the prefixes that the layers of the engine repeat. */
 function engineError(error: unknown): unknown {
   const text = error instanceof Error ? error.message : String(error);
   const code = /Code: (\d+)\./.exec(text)?.[1];
   if (code === undefined) return error;
-  const once = text
-    .replace(/^(?:Code: \d+\. DB::Exception: )+(?=Code: \d+\.)/, '')
-    .replace(/(?: \(version [^)]*\)\. \([A-Z_]+\))+\s*$/, '');
-  return new EngineError(Number(code), once.trim());
+  return new EngineError(Number(code), onceTold(text).trim());
 }

@@ -19,6 +19,7 @@ import {
 } from '../tenant-sql.js';
 import { readBy, typedViews } from '../tenant-views.js';
 import { ENGINE_NICENESS } from './embedded-engine.js';
+import { onceTold } from './engine-error.js';
 import { contentTypeOf } from './http-answer.js';
 import { Pool, PoolFullError } from './pool.js';
 import type { QueryOutcome, QueryRequest } from './query-process.js';
@@ -413,10 +414,7 @@ function outcomeOf(line: string): QueryOutcome | undefined {
 
 /** ClickHouse's words, without what the layers around them repeat, and without paths of the process. */
 function refusedBy(message: string): SqlRefusedError {
-  const text = message
-    .replace(/^(?:Query failed: )+/, '')
-    .replace(/^(?:Code: \d+\. DB::Exception: )+(?=Code: \d+\.)/, '')
-    .replace(/(?: \(version [^)]*\)\. \([A-Z_]+\))+\s*$/, '')
+  const text = onceTold(message.replace(/^(?:Query failed: )+/, ''))
     .replace(/\s*INTO OUTFILE '[^']*' TRUNCATE/g, '')
     .replace(/: \(in file\/uri [^)]*\)/g, '')
     .trim();
