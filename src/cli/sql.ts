@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Writable } from 'node:stream';
+import { text as textOf } from 'node:stream/consumers';
 import { CliError } from './io.js';
 import { unreachable, type TenantAccess } from './server.js';
 import { unwritableOutput } from './writer.js';
@@ -120,9 +121,3 @@ const messageOf = (block: Buffer): string =>
     .toString()
     .replace(/\r?\n?\d+ \S+\r\n__exception__\r\n$/, '')
     .trim();
-
-async function textOf(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of response) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString();
-}

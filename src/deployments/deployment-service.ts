@@ -175,8 +175,7 @@ export class DeploymentService implements Deployments {
     redeployed: string | undefined,
   ): Promise<Notified> {
     const { catalog, clock, endpoints } = this.#options;
-    const before =
-      redeployed === undefined ? undefined : requireProjection(this.#options.catalog, tenantId, redeployed);
+    const before = redeployed === undefined ? undefined : this.#projection(tenantId, redeployed);
     const configure =
       notifications === undefined ? undefined : await endpoints.configuring(tenantId, notifications, before);
     const artefactId = uuidv7(clock.now());
@@ -217,8 +216,7 @@ export class DeploymentService implements Deployments {
     notifications: NotificationConfig | undefined,
     redeployed: string | undefined,
   ): Promise<ProjectionCheck> {
-    const before =
-      redeployed === undefined ? undefined : requireProjection(this.#options.catalog, tenantId, redeployed);
+    const before = redeployed === undefined ? undefined : this.#projection(tenantId, redeployed);
     if (notifications !== undefined) await this.#options.endpoints.check(notifications);
     return this.#checks.projection(tenantId, sources, before);
   }
@@ -229,11 +227,7 @@ export class DeploymentService implements Deployments {
     notifications: NotificationConfig,
   ): Promise<Notified> {
     const { catalog, endpoints } = this.#options;
-    const configure = await endpoints.configuring(
-      tenantId,
-      notifications,
-      requireProjection(this.#options.catalog, tenantId, projectionId),
-    );
+    const configure = await endpoints.configuring(tenantId, notifications, this.#projection(tenantId, projectionId));
     const projection = await catalog.update('projection', projectionId, (value) =>
       notifications.sse === undefined || notifications.sse === value.sse
         ? undefined
@@ -255,22 +249,22 @@ export class DeploymentService implements Deployments {
   }
 
   async deleteProjection(tenantId: string, projectionId: string): Promise<void> {
-    const projection = requireProjection(this.#options.catalog, tenantId, projectionId);
+    const projection = this.#projection(tenantId, projectionId);
     // Its compilation may write it meanwhile.
     await this.#options.catalog.remove('projection', projectionId);
     await this.#options.endpoints.removeOf(projection);
   }
 
   rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer> {
-    return this.#revisions.rollback(requireProjection(this.#options.catalog, tenantId, projectionId), revision);
+    return this.#revisions.rollback(this.#projection(tenantId, projectionId), revision);
   }
 
   rebuildProjection(tenantId: string, projectionId: string): Promise<RevisionAnswer> {
-    return this.#revisions.rebuild(requireProjection(this.#options.catalog, tenantId, projectionId));
+    return this.#revisions.rebuild(this.#projection(tenantId, projectionId));
   }
 
   reviveProjection(tenantId: string, projectionId: string): Promise<RevisionAnswer> {
-    return this.#revisions.revive(requireProjection(this.#options.catalog, tenantId, projectionId));
+    return this.#revisions.revive(this.#projection(tenantId, projectionId));
   }
 
   async reviveReducer(tenantId: string, reducerId: string): Promise<ReducerEntity> {
@@ -280,7 +274,7 @@ export class DeploymentService implements Deployments {
   }
 
   cancelBuild(tenantId: string, projectionId: string): Promise<void> {
-    return this.#revisions.cancelBuild(requireProjection(this.#options.catalog, tenantId, projectionId));
+    return this.#revisions.cancelBuild(this.#projection(tenantId, projectionId));
   }
 
   /** Marked first: a binding that is made meanwhile, by another process perhaps, sees the mark or is seen. */
@@ -357,11 +351,16 @@ export class DeploymentService implements Deployments {
   }
 
   async rotateProjectionSecret(tenantId: string, projectionId: string): Promise<string> {
-    return this.#options.endpoints.rotateOfProjection(requireProjection(this.#options.catalog, tenantId, projectionId));
+    return this.#options.endpoints.rotateOfProjection(this.#projection(tenantId, projectionId));
   }
 
   rotateTenantSecret(tenantId: string): Promise<string> {
     return this.#options.endpoints.rotateShared(tenantId);
+  }
+
+  /** @throws StatefoldError NOT_FOUND */
+  #projection(tenantId: string, projectionId: string): ProjectionEntity {
+    return requireProjection(this.#options.catalog, tenantId, projectionId);
   }
 
   #now(): string {

@@ -102,7 +102,7 @@ export const progress = {
   status: z.enum(['running', 'done', 'failed']),
   processed: integer,
   total: integer,
-  eventsPerSecond: seconds,
+  eventsPerSecond: rate,
 };
 
 export const Discovered = component(

@@ -142,6 +142,11 @@ class BulkStream implements LaneHost {
   #stoppedFor: StatefoldError | undefined;
   /** The line with which it was seen that nothing more is taken. */
   #refusedAt: number | undefined;
+  /** Why the line that is being passed over was dropped, where it wasn't too long. */
+  #dropped: unknown;
+  /** As the last line was answered with them: many lines after each other have one time, and one aggregate. */
+  #time = { of: 0, text: isoTimestamp(0) };
+  #aggregate = { of: '', text: '""' };
 
   constructor(options: BulkOptions, request: IncomingMessage, response: ServerResponse, of: StreamOf) {
     const { memory } = options.admission;
@@ -231,9 +236,6 @@ class BulkStream implements LaneHost {
       if (flushed !== undefined) await flushed;
     }
   }
-
-  /** Why the line that is being passed over was dropped, where it wasn't too long. */
-  #dropped: unknown;
 
   #end(refused: unknown): void {
     const { ended } = this.#source;
@@ -473,10 +475,6 @@ class BulkStream implements LaneHost {
       `"version":${version},"timestamp":"${this.#time.text}"${position === undefined ? '' : `,"position":${position}`}`
     );
   }
-
-  /** Many lines after each other have one. */
-  #time = { of: 0, text: isoTimestamp(0) };
-  #aggregate = { of: '', text: '""' };
 
   answer(slot: Slot, result: AppendResult): void {
     const { aggregateId, endVersion: version, timestamp, position } = result;
