@@ -200,7 +200,7 @@ export class ReducerCatchUps {
     };
     let looked = false;
     const { artefactId } = run.reducer;
-    const isOver = (): boolean => this.#closed || run.cancelled;
+    const isOver = (): boolean => this.#isOver(run);
     while (!isOver() && !run.progress.done) {
       if (code.isHalted(artefactId)) {
         run.failed = true;
@@ -211,13 +211,7 @@ export class ReducerCatchUps {
       try {
         if (tables.section.isFull && !(await tables.section.untilRoom(() => !isOver()))) break;
         // Faulted aggregates first: an alert on them is to end with what caused it.
-        for (let after = looked ? undefined : ''; after !== undefined && !isOver();) {
-          const { ids, next } = this.#standing(run.reducer, after);
-          for (let at = 0; at < ids.length && !isOver(); at += STANDING_AT_ONCE)
-            await Promise.all(ids.slice(at, at + STANDING_AT_ONCE).map((aggregateId) => reducers.ensure(aggregateId)));
-          after = next;
-          if (next !== undefined) await background.turn();
-        }
+        if (!looked) await this.#foldStanding(run);
         if (isOver()) break;
         if (code.isHalted(artefactId)) continue;
         looked = true;
@@ -262,6 +256,22 @@ export class ReducerCatchUps {
     drop();
   }
 
+  #isOver(run: Run): boolean {
+    return this.#closed || run.cancelled;
+  }
+
+  /** Folds the aggregates that stood at a fault when other code was bound. */
+  async #foldStanding(run: Run): Promise<void> {
+    const { reducers } = this.#options;
+    for (let after: string | undefined = ''; after !== undefined && !this.#isOver(run);) {
+      const { ids, next } = this.#standing(run.reducer, after);
+      for (let at = 0; at < ids.length && !this.#isOver(run); at += STANDING_AT_ONCE)
+        await Promise.all(ids.slice(at, at + STANDING_AT_ONCE).map((aggregateId) => reducers.ensure(aggregateId)));
+      after = next;
+      if (next !== undefined) await background.turn();
+    }
+  }
+
   /** Reads the next window, from an offset on. That of a run which is over ends with the page that is on its way: another binding reads it all again. */
   async #window(run: Run, from: number, end: number): Promise<Window> {
     const { inputs } = this.#options;
@@ -271,10 +281,7 @@ export class ReducerCatchUps {
     let next = from;
     let events = 0;
     const { bytes: most, commits: mostCommits } = WINDOW;
-    for (
-      let bytes = 0, count = 0;
-      next < end && bytes < most && count < mostCommits && !this.#closed && !run.cancelled;
-    ) {
+    for (let bytes = 0, count = 0; next < end && bytes < most && count < mostCommits && !this.#isOver(run);) {
       // A window is as large as there is room for, and at least one page.
       if (next > from && hold.full !== undefined) break;
       let page: Page<Input>;

@@ -3,18 +3,11 @@ import { backOff } from '../core/back-off.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { tenantOfKey } from '../core/slots.js';
 import type { Logger } from '../core/logger.js';
+import type { SlotTasks } from './tenant-registry.js';
 
 export interface AssignmentOptions {
   readonly ownership: Ownership;
-  readonly tenants: {
-    readonly activeKeys: readonly string[];
-    readonly standbyKeys: readonly string[];
-    open(slotKey: string): Promise<unknown>;
-    standBy(slotKey: string): Promise<void>;
-    passivate(slotKey: string): Promise<void>;
-    /** Told of what ended by itself, and whether another process has claimed it. */
-    onStopped(listener: (slotKey: string, deposed: boolean) => void): void;
-  };
+  readonly tenants: SlotTasks;
   /** Slot keys of what is active somewhere in the cluster. */
   readonly activity: { keys(): readonly string[] };
   readonly standbys: boolean;

@@ -316,20 +316,7 @@ export class JailedSql implements TenantSql {
             { how, message: told?.message, stderr: stderr.slice(0, 2_000) },
             'A statement of a tenant had no answer',
           );
-          reject(
-            told === undefined && stderr !== ''
-              ? new StatefoldError('UNAVAILABLE', 'The engine of the statement could not be started; send it again')
-              : told === undefined
-                ? refusal(
-                    MEMORY_LIMIT,
-                    `The process of the statement ended (${how}): it may have used more memory than ${limits.memoryBytes} bytes`,
-                    'MEMORY_LIMIT_EXCEEDED',
-                  )
-                : new StatefoldError(
-                    'UNAVAILABLE',
-                    'The rows of the tenant could not be opened; send the statement again',
-                  ),
-          );
+          reject(unanswered(told, stderr, how, limits.memoryBytes));
         }
       };
       void child.closed.then(({ code, signal: by, isLost }) => {
@@ -410,6 +397,24 @@ function outcomeOf(line: string): QueryOutcome | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** What a statement is refused with whose process has ended without an answer to it. */
+function unanswered(
+  told: QueryOutcome | undefined,
+  stderr: string,
+  how: string,
+  memoryBytes: number,
+): StatefoldError | SqlRefusedError {
+  if (told !== undefined)
+    return new StatefoldError('UNAVAILABLE', 'The rows of the tenant could not be opened; send the statement again');
+  if (stderr !== '')
+    return new StatefoldError('UNAVAILABLE', 'The engine of the statement could not be started; send it again');
+  return refusal(
+    MEMORY_LIMIT,
+    `The process of the statement ended (${how}): it may have used more memory than ${memoryBytes} bytes`,
+    'MEMORY_LIMIT_EXCEEDED',
+  );
 }
 
 /** ClickHouse's words, without what the layers around them repeat, and without paths of the process. */
