@@ -5,10 +5,9 @@ import { SLICE, SliceMeter, StorePace, type SliceBounds } from '../jobs/sliced-j
 import { RETRY_MS } from '../jobs/steps.js';
 import { pause } from '../core/pause.js';
 import type { Logger } from '../core/logger.js';
-import type { ProjectionSwapValue } from '../core/records.js';
+import type { Control, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
 import type { InputFeed } from '../feed/inputs.js';
-import type { Control } from '../core/records.js';
 import { commitsWithin, ProjectionBatch, rowAfter } from './projection-fold.js';
 import { unitsOf, type Effect, type RevisionUnit } from './projection-unit.js';
 import { BatchSize } from './batch-size.js';
@@ -19,6 +18,7 @@ import type { BuildProgress, PartitionTables } from '../store/partition-tables.j
 import type { Progress } from '../core/progress.js';
 import { background } from '../core/background.js';
 import { FOLD_READ_BYTES, SHORT_FOLD_READ_BYTES } from '../core/reads.js';
+import { Retries } from '../core/retries.js';
 import type { ProjectionLife } from './projections.js';
 
 /** A compiled revision that is to become the live one. */
@@ -237,7 +237,7 @@ export class ProjectionBuilds {
   }
 
   async #run(one: Build): Promise<void> {
-    let isFailing = false;
+    const retries = new Retries(this.#options.logger, { projectionId: one.projectionId });
     while (!this.#closed && !one.cancelled && !one.swapping) {
       if (this.#halted(one)) {
         await pause(RETRY_MS);
@@ -250,15 +250,10 @@ export class ProjectionBuilds {
         one.step = this.#step(one);
         if (!(await one.step)) return;
         // Between two writes of the store that fail a step may well go through.
-        isFailing &&= this.#options.tables.section.isFailing;
+        if (!section.isFailing) retries.worked('a build goes on');
       } catch (error) {
         if (this.#closed) return;
-        if (!isFailing)
-          this.#options.logger.warn(
-            { err: error, projectionId: one.projectionId },
-            'a build stopped; it goes on from where it was',
-          );
-        isFailing = true;
+        retries.failed(error, 'a build stopped; it goes on from where it was');
         this.#options.code.runner.forget(revisionUnit(one.projectionId, one.progress.revision));
         await pause(RETRY_MS);
       } finally {
