@@ -1,5 +1,6 @@
 import { InvariantError } from '../core/errors.js';
 import { eventsOf, type AggregateCommit, type StoredCommit, type StoredEvent } from '../core/event.js';
+import { chunksOf } from '../core/parts.js';
 import { PAGE_BYTES, READ_BYTES } from '../core/reads.js';
 import type { EventsBody } from '../core/records.js';
 import { bytesOfCommit, commitsOf, type Input } from '../feed/inputs.js';
@@ -45,8 +46,7 @@ export class AggregateHistory {
   async #readAsked(): Promise<void> {
     while (this.#asked.length > 0) {
       const all = this.#asked.splice(0).sort((a, b) => a.offset - b.offset);
-      for (let first = 0; first < all.length; first += COMMITS_PER_READ)
-        await this.#readFor(all.slice(first, first + COMMITS_PER_READ));
+      for (const some of chunksOf(all, COMMITS_PER_READ)) await this.#readFor(some);
     }
     this.#isReading = false;
   }

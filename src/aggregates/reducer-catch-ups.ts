@@ -1,6 +1,7 @@
 import { eventsIn, partsOf, type AggregateCommit } from '../core/event.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { RETRY_MS } from '../jobs/steps.js';
+import { chunksOf } from '../core/parts.js';
 import { pause } from '../core/pause.js';
 import type { Logger } from '../core/logger.js';
 import { bytesOfCommit, inputBytes, type Input } from '../feed/inputs.js';
@@ -265,8 +266,8 @@ export class ReducerCatchUps {
     const { reducers } = this.#options;
     for (let after: string | undefined = ''; after !== undefined && !this.#isOver(run);) {
       const { ids, next } = this.#standing(run.reducer, after);
-      for (let at = 0; at < ids.length && !this.#isOver(run); at += STANDING_AT_ONCE)
-        await Promise.all(ids.slice(at, at + STANDING_AT_ONCE).map((aggregateId) => reducers.ensure(aggregateId)));
+      for (const some of chunksOf(ids, STANDING_AT_ONCE))
+        if (!this.#isOver(run)) await Promise.all(some.map((aggregateId) => reducers.ensure(aggregateId)));
       after = next;
       if (next !== undefined) await background.turn();
     }

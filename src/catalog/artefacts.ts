@@ -1,4 +1,5 @@
 import { InvariantError, StatefoldError } from '../core/errors.js';
+import { chunksOf } from '../core/parts.js';
 import { READ_BYTES } from '../core/reads.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import { AppendTooLargeError, type Log, type LogRecord, type NewRecord } from '../log/log.js';
@@ -56,8 +57,7 @@ export class LogArtefactStore implements ArtefactStore {
    */
   async put(artefactId: string, part: Part, bytes: Buffer): Promise<void> {
     const chunks = splitChunks(bytes).map((value, n) => ({ key: Buffer.from(`${artefactId}/${part}/${n}`), value }));
-    for (let n = 0; n < chunks.length; n += CHUNKS_PER_APPEND)
-      await this.#append(chunks.slice(n, n + CHUNKS_PER_APPEND));
+    for (const some of chunksOf(chunks, CHUNKS_PER_APPEND)) await this.#append(some);
     if (part === 'assembly') this.#remember(artefactId, bytes);
   }
 
@@ -141,10 +141,8 @@ export class LogArtefactStore implements ArtefactStore {
     if (located === undefined) return undefined;
     const ascending = [...located.offsets.values()].sort((a, b) => a - b);
     const contents = new Map<number, Buffer>();
-    const batch = READ_BYTES / CHUNK_BYTES;
-    for (let i = 0; i < ascending.length; i += batch)
-      for (const record of await recordsAt(this.#log, PARTITION, ascending.slice(i, i + batch)))
-        contents.set(...contentOf(record));
+    for (const some of chunksOf(ascending, READ_BYTES / CHUNK_BYTES))
+      for (const record of await recordsAt(this.#log, PARTITION, some)) contents.set(...contentOf(record));
     const parts = Array.from({ length: located.count }, (_, n) => contents.get(n)).filter((part) => part !== undefined);
     if (parts.length === located.count) return Buffer.concat(parts);
     // Gone from the log: right when it was deleted meanwhile, by another process perhaps.

@@ -1,5 +1,6 @@
 import { hasCode, StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { chunksOf } from '../core/parts.js';
 import type { CatalogBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import { FencedPartition } from '../log/journal/fenced-partition.js';
@@ -329,8 +330,8 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     const offsets = this.#dead.sort((a, b) => a - b);
     this.#dead = [];
     try {
-      for (let i = 0; i < offsets.length; i += SWEEP_BATCH) {
-        const records = await recordsAt(log, PARTITION, offsets.slice(i, i + SWEEP_BATCH));
+      for (const some of chunksOf(offsets, SWEEP_BATCH)) {
+        const records = await recordsAt(log, PARTITION, some);
         if (records.length > 0)
           await log.append(
             PARTITION,

@@ -5,6 +5,7 @@ import { uuidv7 } from '../core/ids.js';
 import { artefactsOf, type Catalog, type EntityKind, type KeyEntity, type TenantEntity } from './catalog.js';
 import type { UnshownKey } from './first-key.js';
 import { hashApiKey, mintApiKey } from './keys.js';
+import { chunksOf } from '../core/parts.js';
 import type { Quotas } from '../core/quotas.js';
 import { isScope, SCOPES } from '../core/scopes.js';
 
@@ -233,8 +234,7 @@ async function removeAll(catalog: Catalog, kind: EntityKind, tenantId: string): 
 
 /** So many wait for the log at once: whatever else is written has its turn between them. */
 async function removedInTurn<T>(all: readonly T[], remove: (one: T) => Promise<void>): Promise<void> {
-  for (let at = 0; at < all.length; at += REMOVED_AT_ONCE)
-    await Promise.all(all.slice(at, at + REMOVED_AT_ONCE).map(remove));
+  for (const some of chunksOf(all, REMOVED_AT_ONCE)) await Promise.all(some.map(remove));
 }
 
 /** What the start of the service says about the tenant `default`. */

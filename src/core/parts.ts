@@ -15,3 +15,8 @@ export function* inParts<T>(
   }
   if (first < all.length) yield all.slice(first);
 }
+
+/** In their order, so many at a time. */
+export function* chunksOf<T>(all: readonly T[], size: number): Generator<readonly T[]> {
+  for (let first = 0; first < all.length; first += size) yield all.slice(first, first + size);
+}

@@ -1,5 +1,6 @@
 import type { State } from '../code-host/code-host.js';
 import { GENERATION_STRIDE } from '../core/event.js';
+import { chunksOf } from '../core/parts.js';
 import type { ReadStore } from '../read-store/read-store.js';
 import { quoted } from '../read-store/sql-text.js';
 
@@ -25,7 +26,7 @@ export async function aggregateRows(
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, AggregateRow>> {
   const rows = new Map<string, AggregateRow>();
-  for (let at = 0; at < ids.length; at += ASKED_AT_ONCE) {
+  for (const some of chunksOf(ids, ASKED_AT_ONCE)) {
     const found = await select<{
       aggregate_id: string;
       version: string;
@@ -34,10 +35,7 @@ export async function aggregateRows(
     }>(
       store,
       `SELECT aggregate_id, toString(version) AS version, toString(log_offset) AS log_offset, state_raw FROM aggregate_states FINAL
-       WHERE tenant = ${quoted(tenantId)} AND aggregate_type = ${quoted(aggregateType)} AND aggregate_id IN (${ids
-         .slice(at, at + ASKED_AT_ONCE)
-         .map(quoted)
-         .join()})`,
+       WHERE tenant = ${quoted(tenantId)} AND aggregate_type = ${quoted(aggregateType)} AND aggregate_id IN (${some.map(quoted).join()})`,
     );
     for (const row of found)
       rows.set(row.aggregate_id, {
@@ -58,14 +56,11 @@ export async function keyRows(
 ): Promise<(className: string, key: string) => KeyRow | undefined> {
   const rows = new Map<string, KeyRow>();
   const nameOf = (className: string, key: string): string => `${className}\u0000${key}`;
-  for (let at = 0; at < keys.length; at += ASKED_AT_ONCE) {
+  for (const some of chunksOf(keys, ASKED_AT_ONCE)) {
     const found = await select<{ class_name: string; key: string; sequence: string; state_raw: string | null }>(
       store,
       `SELECT class_name, key, toString(sequence) AS sequence, state_raw FROM projection_states FINAL
-       WHERE tenant = ${quoted(tenantId)} AND projection_id = ${quoted(projectionId)} AND key IN (${keys
-         .slice(at, at + ASKED_AT_ONCE)
-         .map(quoted)
-         .join()})`,
+       WHERE tenant = ${quoted(tenantId)} AND projection_id = ${quoted(projectionId)} AND key IN (${some.map(quoted).join()})`,
     );
     for (const row of found)
       rows.set(nameOf(row.class_name, row.key), { sequence: Number(row.sequence), state: stateOf(row.state_raw) });

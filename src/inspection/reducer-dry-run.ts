@@ -1,5 +1,6 @@
 import type { Unit } from '../code-host/code-host.js';
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
+import { chunksOf } from '../core/parts.js';
 import type { ReducerState } from '../store/partition-tables.js';
 import type { ReducerDryRunOptions } from './dry-run.js';
 import type { DryRunTally } from './dry-run-tally.js';
@@ -117,5 +118,5 @@ export async function* aggregatesOf(
 }
 
 export async function* windows<T>(paged: AsyncIterable<readonly T[]>): AsyncGenerator<readonly T[]> {
-  for await (const page of paged) for (let at = 0; at < page.length; at += WINDOW) yield page.slice(at, at + WINDOW);
+  for await (const page of paged) yield* chunksOf(page, WINDOW);
 }

@@ -4,6 +4,7 @@ import type { Change, SwapCause } from '../core/change.js';
 import { InvariantError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
 import type { Logger } from '../core/logger.js';
+import { chunksOf } from '../core/parts.js';
 import type { ChangeValue, ProjectionControl, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
 import type { ChangesWriter } from './changes-writer.js';
@@ -629,11 +630,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   }
 
   async #writeSwap(values: readonly ChangeValue[]): Promise<void> {
-    const { changes: changesPerProduce } = this.#bounds;
-    const written: Promise<void>[] = [];
-    for (let at = 0; at < values.length; at += changesPerProduce)
-      written.push(this.#writeOfSwap(values.slice(at, at + changesPerProduce)));
-    await Promise.all(written);
+    const produces = [...chunksOf(values, this.#bounds.changes)];
+    await Promise.all(produces.map((some) => this.#writeOfSwap(some)));
   }
 
   #mustGoOn(): void {

@@ -2,6 +2,7 @@ import type { Cluster } from '../../kafka/cluster.js';
 import { alterConfigsCall, metadataCall, type Metadata } from '../../kafka/calls.js';
 import { CODE, KafkaCodeError } from '../../kafka/kafka-error.js';
 import { requests } from '../../kafka/protocol.js';
+import { chunksOf } from '../../core/parts.js';
 import { pause } from '../../core/pause.js';
 import type { CompressingTopic, Replication, ReplicationState } from '../replication.js';
 import { ownTopics, type OwnTopics } from './own-topics.js';
@@ -121,8 +122,7 @@ export class KafkaReplication implements Replication {
     let done = 0;
     progress({ done, total: lacking.length });
     const failed = new Map<string, string>();
-    for (let i = 0; i < lacking.length; i += COPIED_AT_ONCE) {
-      const some = lacking.slice(i, i + COPIED_AT_ONCE);
+    for (const some of chunksOf(lacking, COPIED_AT_ONCE)) {
       await this.#copy(some.map(({ topic, partition }) => ({ topic, partition: partition.partitionId })));
       for await (const { raised, hopeless } of this.#raised(some, first.copiesWanted)) {
         for (const { topic, why } of hopeless) failed.set(topic, why);
@@ -216,10 +216,8 @@ export class KafkaReplication implements Replication {
   /** Of those that are there. */
   async #configs(topics: readonly string[]): Promise<ReadonlyMap<string, Configs>> {
     const found = new Map<string, Configs>();
-    for (let i = 0; i < topics.length; i += DESCRIBED_PER_REQUEST) {
-      const resources = topics
-        .slice(i, i + DESCRIBED_PER_REQUEST)
-        .map((name) => ({ type: TOPIC, name, configNames: LOOKED_AT }));
+    for (const some of chunksOf(topics, DESCRIBED_PER_REQUEST)) {
+      const resources = some.map((name) => ({ type: TOPIC, name, configNames: LOOKED_AT }));
       const described = await this.#cluster.ask('admin', (connection) =>
         connection.bind(API.DescribeConfigs, requests.DescribeConfigs, { resources, includeSynonyms: false }),
       );

@@ -1,5 +1,6 @@
 import { requests } from '../../kafka/protocol.js';
 import { InvariantError } from '../../core/errors.js';
+import { chunksOf } from '../../core/parts.js';
 import { pause } from '../../core/pause.js';
 import type { Logger } from '../../core/logger.js';
 import type { TopicSpec } from '../log.js';
@@ -32,9 +33,6 @@ const READY_MS = 60_000;
 const SEEN_DELAYS_MS = [10, 50, 250, 1000];
 const CREATED_PER_REQUEST = 100;
 const DESCRIBED_PER_REQUEST = 500;
-
-const chunks = <T>(all: readonly T[], size: number): T[][] =>
-  Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
 
 /** A topic that is there has fewer partitions than are to be read and written. */
 export class TooFewPartitionsError extends Error {
@@ -96,7 +94,7 @@ export class Topics {
     for (const { topic } of missing) if (this.#verified.has(topic)) await this.#mustBeThere(topic);
     if (first !== undefined) await this.#mustBeNew(first, others);
     const created: TopicSpec[] = [];
-    for (const chunk of chunks(missing, CREATED_PER_REQUEST)) created.push(...(await this.#create(chunk)));
+    for (const chunk of chunksOf(missing, CREATED_PER_REQUEST)) created.push(...(await this.#create(chunk)));
     await this.#ready(missing);
     // Those that another process made meanwhile are looked at as well.
     await this.#verify(unknown.filter((spec) => !created.includes(spec)));
@@ -192,7 +190,7 @@ export class Topics {
   }
 
   async #verify(specs: readonly TopicSpec[]): Promise<void> {
-    for (const chunk of chunks(specs, DESCRIBED_PER_REQUEST)) {
+    for (const chunk of chunksOf(specs, DESCRIBED_PER_REQUEST)) {
       const resources = chunk.map(({ topic }) => ({ type: TOPIC, name: topic, configNames: VERIFIED }));
       const [layouts, described] = await Promise.all([
         Promise.all(chunk.map(({ topic }) => this.#cluster.layout(topic))),
