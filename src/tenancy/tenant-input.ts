@@ -1,13 +1,12 @@
 import type { OrderedState } from '../core/event.js';
 import type { AggregatePartition, Places } from '../aggregates/partition.js';
-import { backOff } from '../core/back-off.js';
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
 import { pause } from '../core/pause.js';
 import { storedAs } from '../core/slots.js';
 import type { InputFeed } from '../feed/inputs.js';
 import { Signal, type Advanced } from '../feed/signal.js';
-import { LOG_BACK_OFF_MS } from '../core/retries.js';
+import { LOG_BACK_OFF_MS, Retries } from '../core/retries.js';
 import { orderTopic } from '../log/topics.js';
 import type { OrderCheckpoint, PartitionTables } from '../store/partition-tables.js';
 import { MergedFeed, type PartitionsHere } from './merged-feed.js';
@@ -316,17 +315,19 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
 
   /** Has the partition here as long as this is open: the next task of it when one has stopped. */
   async #keep(partition: number): Promise<void> {
-    for (let failures = 0; !this.#closed;) {
+    const { logger, tenantId } = this.#options.setting;
+    const retries = new Retries(logger, { tenantId, partition });
+    while (!this.#closed) {
       try {
         const task = await this.#options.partitions.acquire(partition);
         if (this.#isClosed()) return;
-        failures = 0;
         const unhold = await task.hold();
         if (this.#isClosed()) return unhold();
         const held = [unhold, this.#read(partition, task.aggregates)];
         const release = (): void => held.splice(0).forEach((end) => end());
         this.#ends.add(release);
         this.#tasks.set(partition, task);
+        retries.worked('a partition of a tenant is here again');
         for (const resolve of this.#awaited.splice(0)) resolve();
         this.#order.advance();
         this.advanced();
@@ -335,13 +336,9 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
         this.#ends.delete(release);
         release();
       } catch (error) {
-        if (failures === 0)
-          this.#options.setting.logger.warn(
-            { err: error, tenantId: this.#options.setting.tenantId, partition },
-            'a partition of a tenant can not be had now; trying again',
-          );
+        retries.failed(error, 'a partition of a tenant can not be had now; trying again');
       }
-      if (!this.#isClosed()) await pause(backOff(failures++, LOG_BACK_OFF_MS));
+      if (!this.#isClosed()) await pause(Math.max(LOG_BACK_OFF_MS.first, retries.delay));
     }
   }
 
