@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Scope } from '../core/scopes.js';
 import { eventCount, type AppendCommand, type AppendResult, type TransactionResult } from '../core/event.js';
@@ -13,7 +12,7 @@ import type { AggregateHomes } from '../tenancy/tenant.js';
 import { answerError } from './answer.js';
 import { answerAppend, answerTransaction, eventsSince } from './append-answer.js';
 import { isIdempotencyKey, type AppendBody, type BodyLimits, type TransactionBody } from './append-body.js';
-import { AppendReader, type AppendForm } from './append-reader.js';
+import { AppendReader, requestHashOf, type AppendForm } from './append-reader.js';
 import type { Authenticator, Principal } from './auth.js';
 import { declaredLength, requireJson } from './body.js';
 import type { Dues } from './dues.js';
@@ -46,12 +45,6 @@ export type AppendRoute = (
   requestId: string,
   form: AppendForm,
 ) => Promise<void>;
-
-const PATHS: Readonly<Record<AppendForm, string>> = {
-  single: 'POST /events\n',
-  batch: 'POST /events/batch\n',
-  transaction: 'POST /events/transaction\n',
-};
 
 const FORWARDED = { repeatable: true, whole: true, lasting: false } as const;
 /** What a key must allow who appends. */
@@ -215,13 +208,7 @@ class Append {
     return {
       commandId: remembered ?? uuidv7(),
       keyed: remembered !== undefined,
-      requestHash:
-        remembered === undefined
-          ? EMPTY
-          : createHash('sha256')
-              .update(PATHS[this.#form])
-              .update(this.#body ?? EMPTY)
-              .digest(),
+      requestHash: remembered === undefined ? EMPTY : requestHashOf(this.#form, this.#body ?? EMPTY),
     };
   }
 

@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto';
 import { background } from '../../core/background.js';
 import { eventCount, hasContext, type AppendCommand, type AppendResult, type NewEvent } from '../../core/event.js';
 import { NotOwnerError, OfOneEventError, StatefoldError, type ErrorCode } from '../../core/errors.js';
 import type { AggregateHome } from '../../aggregates/aggregates.js';
 import type { Gateway } from '../gateway/gateway.js';
+import { requestHashOf } from '../append-reader.js';
 import { MAX_TRANSACTION_AGGREGATES } from '../append-schema.js';
 import type { Slot } from './bulk-answers.js';
 import type { BulkItem } from './bulk-item.js';
@@ -36,7 +36,6 @@ export interface LaneHost {
 
 type LaneGateway = Pick<Gateway, 'ownerOf' | 'changed'>;
 
-const KEY_HASHED = 'POST /events\n';
 const EMPTY = Buffer.alloc(0);
 const FIRST_DELAY_MS = 20;
 const MAX_DELAY_MS = 500;
@@ -379,7 +378,7 @@ function commandOf(item: BulkItem): AppendCommand {
   return {
     commandId: body.idempotencyKey ?? item.commandId,
     keyed,
-    requestHash: keyed ? createHash('sha256').update(KEY_HASHED).update(body.keyless).digest() : EMPTY,
+    requestHash: keyed ? requestHashOf('single', body.keyless) : EMPTY,
     aggregateId: body.aggregateId,
     aggregateType: body.aggregateType,
     expectedVersion: body.expectedVersion,

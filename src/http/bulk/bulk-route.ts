@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isoTimestamp, type AppendResult } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { pause } from '../../core/pause.js';
-import { costOfBytes } from '../../core/turns.js';
 import { partitionOf } from '../../core/murmur2.js';
 import { partitionKey } from '../../core/slots.js';
 import type { Scope } from '../../core/scopes.js';
@@ -21,7 +20,8 @@ import { BulkAnswers, type Slot } from './bulk-answers.js';
 import { BulkItem } from './bulk-item.js';
 import { BulkLane, type LaneHost, type StoredLine } from './bulk-lane.js';
 import { BulkRelay, PASSED_BACK } from './bulk-relay.js';
-import { ChunkSource, CHUNK_COST, LineSplitter, type Line, type TooLong } from './line-source.js';
+import { ChunkSource, LineSplitter, type Line, type TooLong } from './line-source.js';
+import { CHUNK_COST, LineTurns } from './line-turns.js';
 
 export interface BulkOptions {
   readonly admission: Pick<Admission, 'requests' | 'events' | 'turns' | 'dues' | 'connections' | 'memory'> & {
@@ -44,12 +44,8 @@ export const BULK_QUERY = { state: flag };
 /** Lines under way, at most; with their states fewer, which may be large. */
 const LINES = 2_000;
 const LINES_WITH_STATE = 200;
-/** Of a turn: what a line costs, about, beside its bytes. */
-const LINE_COST = 0.25;
-/** What a line with nothing in it costs: it is counted, and that is all. */
+/** Of a turn: what a line with nothing in it costs: it is counted, and that is all. */
 const BLANK_COST = 1 / 512;
-/** What lines may cost together before they wait for a turn: 32 short ones, or one that is long. */
-const TURN_COST = 8;
 /** Before the line of another process: its number, and the id of its command. */
 const PREFIX = /^(\d{1,15}) ([0-9a-f-]{36}) $/;
 const MOST_PREFIX = 64;
@@ -133,11 +129,10 @@ class BulkStream implements LaneHost {
   readonly #of: StreamOf;
   readonly #source: ChunkSource;
   readonly #lines: LineSplitter;
+  readonly #turns: LineTurns;
   readonly #answers: BulkAnswers;
   readonly #lanes = new Map<string, BulkLane>();
   readonly #relays = new Map<string, BulkRelay>();
-  /** What lines have cost since the last turn, with the one that is to be parsed. */
-  #owed = 0;
   #stopping = false;
   #stoppedFor: StatefoldError | undefined;
   /** The line with which it was seen that nothing more is taken. */
@@ -149,7 +144,7 @@ class BulkStream implements LaneHost {
   #aggregate = { of: '', text: '""' };
 
   constructor(options: BulkOptions, request: IncomingMessage, response: ServerResponse, of: StreamOf) {
-    const { memory } = options.admission;
+    const { memory, turns } = options.admission;
     this.#options = options;
     this.#request = request;
     this.#response = response;
@@ -158,6 +153,7 @@ class BulkStream implements LaneHost {
     this.keyId = of.keyId;
     this.#source = new ChunkSource(request, options.idleMs);
     this.#lines = new LineSplitter(options.limits.maxBodyBytes + (of.forwarded ? MOST_PREFIX : 0));
+    this.#turns = new LineTurns(turns, of.tenantId);
     this.#answers = new BulkAnswers(response, memory.budget.tenant(of.tenantId), {
       lines: of.state ? LINES_WITH_STATE : LINES,
       stallMs: memory.stallMs,
@@ -203,7 +199,7 @@ class BulkStream implements LaneHost {
         await this.#flush();
         if (!looked) refused ??= this.#refusal();
         if (refused !== undefined) break;
-        const turn = this.#pay(CHUNK_COST + (this.#lines.blank - blank) * BLANK_COST);
+        const turn = this.#turns.pay(CHUNK_COST + (this.#lines.blank - blank) * BLANK_COST);
         if (turn !== undefined) await turn;
         const more = this.#lines.partial - partial.bytes;
         if (more <= 0 || partial.tryAdd(more)) continue;
@@ -289,19 +285,10 @@ class BulkStream implements LaneHost {
     }
   }
 
-  /** What was read costs so much; resolves on the tenant's turn where one is due. */
-  #pay(cost: number): Promise<void> | undefined {
-    this.#owed += cost;
-    if (this.#owed < TURN_COST) return undefined;
-    const owed = this.#owed;
-    this.#owed = 0;
-    return this.#options.admission.turns.enter(this.tenantId, owed);
-  }
-
   /** A promise only where something is waited for, as seldom: it costs as much as a short line does. */
   #take(line: Line | TooLong): Promise<void> | void {
     this.#begin();
-    const turn = this.#pay(LINE_COST + costOfBytes(line.text?.length ?? 0));
+    const turn = this.#turns.payFor(line);
     return turn === undefined && this.#answers.hasRoom ? this.#taken(line) : this.#takeLater(line, turn);
   }
 

@@ -2,8 +2,6 @@ import type { IncomingMessage } from 'node:http';
 import { Chunks } from '../body.js';
 
 const LF = 0x0a;
-/** Of a turn: what a chunk costs, however little is in it. A read of a socket may have ten thousand of one byte. */
-export const CHUNK_COST = 1 / 32;
 
 /** A line as it came, without its line feed. */
 export interface Line {

@@ -8,7 +8,6 @@ import { uuidv7 } from '../../core/ids.js';
 import { JsonError } from '../../core/json-scanner.js';
 import type { Logger } from '../../core/logger.js';
 import { partitionOf } from '../../core/murmur2.js';
-import { costOfBytes } from '../../core/turns.js';
 import type { AggregateHome } from '../../aggregates/aggregates.js';
 import type { AggregateHomes, Tenants } from '../../tenancy/tenant.js';
 import { allEndpoints, hasUrl } from '../../webhooks/endpoint-entities.js';
@@ -17,7 +16,8 @@ import { RequestAbortedError } from '../body.js';
 import { ForwardCall } from '../gateway/forward-call.js';
 import type { Gateway } from '../gateway/gateway.js';
 import { isForwarded, NOT_OWNER } from '../gateway/headers.js';
-import { ChunkSource, CHUNK_COST, LineSplitter, type Line, type TooLong } from '../bulk/line-source.js';
+import { ChunkSource, LineSplitter, type Line, type TooLong } from '../bulk/line-source.js';
+import { CHUNK_COST, LineTurns } from '../bulk/line-turns.js';
 import { parseCloudEvent, type ImportedEvent } from './cloud-event-line.js';
 
 /** Which ids an import has had: each event has one of its own. */
@@ -52,9 +52,6 @@ export interface Imported {
 const TOGETHER = { events: Math.min(1_000, MAX_COMMIT_EVENTS), bytes: 256 * 1024 };
 /** What is on its way into the log. */
 const UNDER_WAY = { records: 2_000, bytes: 8 * 1024 * 1024 };
-/** Of a turn: what a line costs, about, beside its bytes; and what lines may cost before they wait for one. */
-const LINE_COST = 0.25;
-const TURN_COST = 8;
 /** Of a line beside data and metadata, whose quotes may be escaped. */
 const AROUND = 16 * 1024;
 const EMPTY = Buffer.alloc(0);
@@ -146,6 +143,7 @@ class Import {
   readonly #tenantId: string;
   readonly #source: ChunkSource;
   readonly #lines: LineSplitter;
+  readonly #turns: LineTurns;
   readonly #partitions: number;
   #seen: SeenIds | undefined;
   #group: Group | undefined;
@@ -155,7 +153,6 @@ class Import {
   /** Of the last record; whose events have their places before those of another partition are written. */
   #partition: number | undefined;
   #failed: { readonly line: number; readonly error: unknown } | undefined;
-  #owed = 0;
   #events = 0;
   #position = 0;
   #stopping = false;
@@ -165,6 +162,7 @@ class Import {
     this.#tenantId = tenantId;
     this.#source = new ChunkSource(request, options.idleMs);
     this.#lines = new LineSplitter(2 * options.limits.maxBodyBytes + AROUND);
+    this.#turns = new LineTurns(options.admission.turns, tenantId);
     this.#partitions = options.tenants.partitionsOf(tenantId);
   }
 
@@ -239,7 +237,7 @@ class Import {
       if (this.#failed !== undefined) break;
       // What has come waits for no further lines: their sender may wait for it.
       await this.#flush();
-      await this.#pay(CHUNK_COST);
+      await this.#turns.pay(CHUNK_COST);
     }
     await this.#flush();
     await this.#untilAtMost(0);
@@ -256,18 +254,10 @@ class Import {
       );
   }
 
-  /** What was read costs so much; resolves on the tenant's turn where one is due. */
-  #pay(cost: number): Promise<void> | undefined {
-    this.#owed += cost;
-    if (this.#owed < TURN_COST) return undefined;
-    const owed = this.#owed;
-    this.#owed = 0;
-    return this.#options.admission.turns.enter(this.#tenantId, owed);
-  }
-
-  async #take({ number, text }: Line | TooLong): Promise<void> {
+  async #take(line: Line | TooLong): Promise<void> {
     const { limits } = this.#options;
-    await this.#pay(LINE_COST + costOfBytes(text?.length ?? 0));
+    const { number, text } = line;
+    await this.#turns.payFor(line);
     let imported: ImportedEvent;
     try {
       if (text === undefined) throw new StatefoldError('INVALID_REQUEST', 'the line is too long');

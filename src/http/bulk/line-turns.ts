@@ -1,0 +1,32 @@
+import { costOfBytes, type Turns } from '../../core/turns.js';
+import type { Line, TooLong } from './line-source.js';
+
+/** Of a turn: what a chunk costs, however little is in it. A read of a socket may have ten thousand of one byte. */
+export const CHUNK_COST = 1 / 32;
+/** What a line costs, about, beside its bytes. */
+const LINE_COST = 0.25;
+/** What lines may cost together before they wait for a turn: 32 short ones, or one that is long. */
+const TURN_COST = 8;
+
+/** The turns that a stream of lines takes of its tenant: one for many short lines. */
+export class LineTurns {
+  #owed = 0;
+
+  constructor(
+    private readonly turns: Pick<Turns, 'enter'>,
+    private readonly tenantId: string,
+  ) {}
+
+  /** What was read costs so much; resolves on the tenant's turn where one is due. */
+  pay(cost: number): Promise<void> | undefined {
+    this.#owed += cost;
+    if (this.#owed < TURN_COST) return undefined;
+    const owed = this.#owed;
+    this.#owed = 0;
+    return this.turns.enter(this.tenantId, owed);
+  }
+
+  payFor({ text }: Line | TooLong): Promise<void> | undefined {
+    return this.pay(LINE_COST + costOfBytes(text?.length ?? 0));
+  }
+}
