@@ -281,6 +281,15 @@ export class TenantBudget {
     throw this.refusal(kind, this.refuses(kind, bytes) ?? 'tenant');
   }
 
+  /** Resolves when there is room for so many bytes, of which none are held, or when `wanted` says no more; `milliseconds`: between two looks. */
+  async untilRoom(kind: BudgetKind, bytes: number, milliseconds: number, wanted: () => boolean): Promise<void> {
+    while (this.refuses(kind, bytes) !== undefined && wanted())
+      await this.acquire(kind, bytes, milliseconds).then(
+        (hold) => hold.close(),
+        () => undefined,
+      );
+  }
+
   /** Gives to those who wait what there is; true: some wait still. */
   pump(): boolean {
     let some = false;

@@ -392,11 +392,7 @@ class BulkStream implements LaneHost {
     }
     const tenant = memory.budget.tenant(this.tenantId);
     if (tenant.refuses('appends', bytes) !== undefined) await this.#flush();
-    while (tenant.refuses('appends', bytes) !== undefined && !this.#response.destroyed)
-      await tenant.acquire('appends', bytes, memory.waitMs).then(
-        (hold) => hold.close(),
-        () => undefined,
-      );
+    await tenant.untilRoom('appends', bytes, memory.waitMs, () => !this.#response.destroyed);
     return true;
   }
 

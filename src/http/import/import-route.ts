@@ -315,12 +315,8 @@ class Import {
     if (this.#partition !== undefined && partition !== this.#partition) await this.#untilAtMost(0);
     this.#partition = partition;
     await this.#untilAtMost(UNDER_WAY.bytes);
-    const budget = admission.memory.budget.tenant(this.#tenantId);
-    while (budget.refuses('appends', group.bytes) !== undefined && !this.#stopping)
-      await budget.acquire('appends', group.bytes, admission.memory.waitMs).then(
-        (hold) => hold.close(),
-        () => undefined,
-      );
+    const { budget, waitMs } = admission.memory;
+    await budget.tenant(this.#tenantId).untilRoom('appends', group.bytes, waitMs, () => !this.#stopping);
     if (this.#failed !== undefined) return;
     const home = await this.#home(aggregateId, partition);
     const { line, first, events, ids, bytes } = group;
