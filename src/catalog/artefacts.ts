@@ -1,4 +1,5 @@
 import { InvariantError, StatefoldError } from '../core/errors.js';
+import { Gathered } from '../core/gathered.js';
 import { chunksOf } from '../core/parts.js';
 import { READ_BYTES } from '../core/reads.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
@@ -39,7 +40,7 @@ export class LogArtefactStore implements ArtefactStore {
   readonly #cache = new Map<string, Buffer>();
   #cached = 0;
   #position = 0;
-  #reading: Promise<void> | undefined;
+  readonly #reading = new Gathered(() => this.#readToEnd());
 
   private constructor(options: LogArtefactStoreOptions) {
     this.#log = options.log;
@@ -69,14 +70,14 @@ export class LogArtefactStore implements ArtefactStore {
       return cached;
     }
     const name = `${artefactId}/${part}`;
-    if (this.#complete(name) === undefined) await this.#readOn();
+    if (this.#complete(name) === undefined) await this.#reading.asked();
     const bytes = await this.#assemble(name);
     if (bytes !== undefined && part === 'assembly') this.#remember(artefactId, bytes);
     return bytes;
   }
 
   async delete(artefactId: string): Promise<void> {
-    await this.#readOn();
+    await this.#reading.asked();
     this.#forget(artefactId);
     for (const part of ['sources', 'assembly', 'types'] as const) {
       const located = this.#located.get(`${artefactId}/${part}`);
@@ -100,13 +101,6 @@ export class LogArtefactStore implements ArtefactStore {
       if (cause instanceof AppendTooLargeError) throw new StatefoldError('PAYLOAD_TOO_LARGE', cause.message, { cause });
       throw new StatefoldError('UNAVAILABLE', 'the log takes no writes now; send the request again', { cause });
     }
-  }
-
-  /** Calls that come while a reading is under way wait for one that begins after them. */
-  async #readOn(): Promise<void> {
-    await this.#reading;
-    this.#reading ??= this.#readToEnd().finally(() => (this.#reading = undefined));
-    await this.#reading;
   }
 
   async #readToEnd(): Promise<void> {
@@ -146,7 +140,7 @@ export class LogArtefactStore implements ArtefactStore {
     const parts = Array.from({ length: located.count }, (_, n) => contents.get(n)).filter((part) => part !== undefined);
     if (parts.length === located.count) return Buffer.concat(parts);
     // Gone from the log: right when it was deleted meanwhile, by another process perhaps.
-    await this.#readOn();
+    await this.#reading.asked();
     if (this.#complete(name) !== undefined)
       throw new InvariantError(`chunks of ${name} are missing from ${ARTEFACTS_TOPIC}`);
     return undefined;

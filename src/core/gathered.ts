@@ -7,6 +7,10 @@ export class Gathered {
     this.#work = work;
   }
 
+  get isUnderWay(): boolean {
+    return this.#underWay !== undefined;
+  }
+
   /** Resolves when a work is done that began with the call or after it; rejects as that work does. */
   asked(): Promise<void> {
     if (this.#underWay === undefined) {

@@ -1,4 +1,5 @@
 import { StatefoldError } from '../core/errors.js';
+import { Gathered } from '../core/gathered.js';
 import type { Logger } from '../core/logger.js';
 import { firstOf, READ_BYTES } from '../core/reads.js';
 import { overWaitingSlices } from '../core/slices.js';
@@ -57,7 +58,7 @@ export class LatestRecords {
   /** Too large when they were written last. */
   readonly #tooLarge = new Set<string>();
   #writing: Promise<ReadonlySet<string>> | undefined;
-  #reading: Promise<void> | undefined;
+  readonly #reading = new Gathered(() => this.#readToEnd());
   #position = 0;
   #cancel: (() => void) | undefined;
   /** What was written is paid for then. */
@@ -83,10 +84,8 @@ export class LatestRecords {
   }
 
   /** Reads what was written before the call. Calls that come while a reading is under way wait for one that begins after them. */
-  async caughtUp(): Promise<void> {
-    await this.#reading?.catch(() => undefined);
-    this.#reading ??= this.#readToEnd().finally(() => (this.#reading = undefined));
-    await this.#reading;
+  caughtUp(): Promise<void> {
+    return this.#reading.asked();
   }
 
   /** The value of a record that was read or written at the offset; undefined: a later one of its key took its place. */
@@ -222,7 +221,7 @@ export class LatestRecords {
       const { baseOffset } = await this.#options.log.append(this.#partition, part);
       part.forEach(({ key, value }, i) => this.#wrote(key.toString('utf8'), value, baseOffset + i));
       // Nobody else wrote meanwhile: there is nothing to read.
-      if (this.#position === baseOffset && this.#reading === undefined) this.#readOwn(part, baseOffset);
+      if (this.#position === baseOffset && !this.#reading.isUnderWay) this.#readOwn(part, baseOffset);
     } catch (error) {
       const [first] = part;
       if (!(error instanceof AppendTooLargeError) || first === undefined)
