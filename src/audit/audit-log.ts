@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { OneByOne } from '../core/one-by-one.js';
 import { LIST_BYTES, READ_BYTES } from '../core/reads.js';
 import { nextTurn, overSlices } from '../core/slices.js';
 import { costOfBytes } from '../core/turns.js';
@@ -46,7 +47,7 @@ export class AuditLog implements AuditTrail {
   /** Ids of entries whose end isn't in the log below `#position`, with the offset of their beginning. */
   readonly #open = new Map<string, number>();
   #position = 0;
-  #following: Promise<unknown> = Promise.resolve();
+  readonly #following = new OneByOne();
 
   private constructor({ log, logger, now = Date.now }: AuditLogOptions) {
     this.#log = log;
@@ -149,7 +150,7 @@ export class AuditLog implements AuditTrail {
 
   /** Reads what was written since the last time; resolves with the log's end as of this call, and the entries that have no end below it. */
   #follow(): Promise<Followed> {
-    const read = async (): Promise<Followed> => {
+    return this.#following.run(async () => {
       const end = await this.#log.endOffset(PARTITION);
       const start = await this.#log.startOffset(PARTITION);
       this.#position = Math.max(this.#position, start);
@@ -164,10 +165,7 @@ export class AuditLog implements AuditTrail {
         this.#position = next;
       }
       return { end, open: new Set(this.#open.keys()) };
-    };
-    const done = this.#following.then(read, read);
-    this.#following = done;
-    return done;
+    });
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Catalog, ProjectionEntity } from '../catalog/catalog.js';
+import { OneByOne } from '../core/one-by-one.js';
 import { pause } from '../core/pause.js';
 import type { Clock } from '../core/clock.js';
 import { isoTimestamp } from '../core/event.js';
@@ -34,7 +35,7 @@ const MAX_MESSAGE = 1000;
 export class ArtefactHealth {
   readonly #options: ArtefactHealthOptions;
   /** One write at a time: strikes of one artefact come in rows. */
-  #writing: Promise<void> = Promise.resolve();
+  readonly #writes = new OneByOne();
 
   constructor(options: ArtefactHealthOptions) {
     this.#options = options;
@@ -44,20 +45,18 @@ export class ArtefactHealth {
   struck(strike: ObservedStrike): void {
     // What is run apart for a release is of its revision.
     const unitId = strike.unitId.split('@', 2).join('@');
-    if (this.#options.strikes > 0) this.#writing = this.#writing.then(() => this.#note({ ...strike, unitId }));
+    if (this.#options.strikes > 0) void this.#writes.run(() => this.#note({ ...strike, unitId }));
   }
 
   /** Halts an artefact whatever its count; resolves when that is in the catalog. @throws StatefoldError */
   async halt(strike: ObservedStrike): Promise<void> {
     const unitId = strike.unitId.split('@', 2).join('@');
-    const halting = this.#writing.then(() => this.#note({ ...strike, unitId }, true));
-    this.#writing = halting.catch(() => undefined);
-    await halting;
+    await this.#writes.run(() => this.#note({ ...strike, unitId }, true));
   }
 
   /** Resolves when all strikes that were noted are in the catalog, or could not be written. */
   async idle(): Promise<void> {
-    await this.#writing;
+    await this.#writes.ended();
   }
 
   async #note(strike: ObservedStrike, fatal = false): Promise<void> {

@@ -1,6 +1,7 @@
 import { backOff, type BackOff } from '../core/back-off.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { OneByOne } from '../core/one-by-one.js';
 import { pause } from '../core/pause.js';
 import type { RebuildPhase, RebuildRecord, SecondTables } from './second-tables.js';
 import type { Sink } from './sink.js';
@@ -81,7 +82,7 @@ export class Rebuild {
   #isExchanging = false;
   #isDropped = false;
   /** One step at a time: the loop's, or what is asked for. */
-  #steps: Promise<unknown> = Promise.resolve();
+  readonly #steps = new OneByOne();
   readonly #closing = new AbortController();
   readonly #cancelling = new AbortController();
   /** Nothing more is to be filled. */
@@ -107,7 +108,7 @@ export class Rebuild {
 
   /** Does something to the rows of the live tables and of the second set, with no exchange between. */
   inBoth(inLive: () => Promise<void>, inSecond: (sink: Sink) => Promise<void>): Promise<void> {
-    return this.#step(async () => {
+    return this.#steps.run(async () => {
       await inLive();
       if (this.#record.phase === 'filling' && !this.#stopping.aborted)
         await inSecond(this.#second ?? this.#openSecond());
@@ -116,7 +117,7 @@ export class Rebuild {
 
   /** Has the rows of a tenant, or all, written anew too. @returns false: it was through, or cancelled, before */
   include(tenantId: string | undefined): Promise<boolean> {
-    return this.#step(async () => {
+    return this.#steps.run(async () => {
       const { tenantIds, phase } = this.#record;
       if (phase === 'swapping' || this.#stopping.aborted) return false;
       if (tenantIds === undefined || (tenantId !== undefined && tenantIds.includes(tenantId))) return true;
@@ -146,7 +147,7 @@ export class Rebuild {
     this.#end ??= { state: 'cancelled', at: new Date().toISOString(), progress: this.#progress() };
     // The step that is under way waits for nothing any more, and begins no exchange.
     this.#cancelling.abort();
-    await this.#step(() => this.#dropAll());
+    await this.#steps.run(() => this.#dropAll());
     await this.ended;
   }
 
@@ -183,7 +184,7 @@ export class Rebuild {
   }
 
   async #run(): Promise<void> {
-    await this.#untilTrue(this.#stopping, () => this.#step(() => this.#advance()));
+    await this.#untilTrue(this.#stopping, () => this.#steps.run(() => this.#advance()));
     await this.#closeSecond();
     if (this.#end === undefined) return;
     const { logger } = this.#options;
@@ -191,7 +192,7 @@ export class Rebuild {
     if (this.#end.state === 'done') logger.info({ since }, 'The read store is rebuilt');
     else logger.info({ since }, 'The rebuild of the read store is cancelled; its tables stay as they are');
     await this.#untilTrue(this.#closing.signal, async () => {
-      await this.#step(() => this.#dropAll());
+      await this.#steps.run(() => this.#dropAll());
       return true;
     });
   }
@@ -222,12 +223,6 @@ export class Rebuild {
         if (this.#record.phase !== 'swapping') await this.#options.ensureLive().catch(() => undefined);
         await pause(backOff(failures++, BACK_OFF_MS), { ref: true, signal });
       }
-  }
-
-  #step<T>(work: () => Promise<T>): Promise<T> {
-    const step = this.#steps.then(work, work);
-    this.#steps = step.catch(() => undefined);
-    return step;
   }
 
   /** @returns whether it is through */

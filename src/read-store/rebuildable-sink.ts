@@ -1,5 +1,6 @@
 import { backOff, type BackOff } from '../core/back-off.js';
 import { StatefoldError } from '../core/errors.js';
+import { OneByOne } from '../core/one-by-one.js';
 import { pause } from '../core/pause.js';
 import { LeftoverRows } from './leftover-rows.js';
 import type { ReadStore } from './read-store.js';
@@ -29,7 +30,7 @@ export class RebuildableSink {
   #last: RebuildStatus | undefined;
   #reach: RebuildReach | undefined;
   #takingUp: Promise<void> | undefined;
-  #requests: Promise<unknown> = Promise.resolve();
+  readonly #requests = new OneByOne();
   readonly #closing = new AbortController();
 
   constructor(options: RebuildableSinkOptions) {
@@ -127,7 +128,7 @@ export class RebuildableSink {
   rebuild(tenantId?: string): Promise<void> {
     if (this.#options.second === undefined) return this.#live.rebuild(tenantId);
     const { tables } = this.#options.second;
-    const asked = this.#requests.then(async () => {
+    return this.#requests.run(async () => {
       // Also when the tables were there a while ago: an analyst may have dropped one, which is why somebody rebuilds.
       await this.ready();
       if ((await this.#rebuild?.include(tenantId)) === true) return;
@@ -137,8 +138,6 @@ export class RebuildableSink {
       await tables.make(record);
       this.#begin(record, true);
     });
-    this.#requests = asked.catch(() => undefined);
-    return asked;
   }
 
   /**
@@ -154,7 +153,7 @@ export class RebuildableSink {
       );
     await this.#takenUp();
     // One that is asked for may be about to begin.
-    if (this.#rebuild === undefined) await this.#requests;
+    if (this.#rebuild === undefined) await this.#requests.ended();
     if (this.#rebuild !== undefined) return this.#rebuild.cancel();
     // Whoever was told 503, or nothing at all, asks again when it is through.
     if (this.#last?.state !== 'cancelled') throw noRebuild();
@@ -166,7 +165,7 @@ export class RebuildableSink {
     // The live sink is to write nothing any more when an exchange is broken off.
     const rebuilt = this.#rebuild?.close();
     await this.#options.second?.tables.close();
-    await Promise.all([this.#live.close(), rebuilt, this.#requests, this.#leftovers.close()]);
+    await Promise.all([this.#live.close(), rebuilt, this.#requests.ended(), this.#leftovers.close()]);
     await this.#rebuild?.close();
   }
 

@@ -3,6 +3,7 @@ import { isClosed } from '../catalog/suspension.js';
 import { backOff, type BackOff } from '../core/back-off.js';
 import { hasCode } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { OneByOne } from '../core/one-by-one.js';
 import { pause } from '../core/pause.js';
 import type { AccountOfTenant, SqlAccounts } from '../read-store/sql-accounts.js';
 
@@ -34,7 +35,7 @@ export class AccountKeeper {
   #isLookWanted = false;
   #isLooking = false;
   /** The server is changed by one after the other. */
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = new OneByOne();
 
   constructor(options: AccountKeeperOptions) {
     this.#options = options;
@@ -58,7 +59,7 @@ export class AccountKeeper {
    * @throws StatefoldError UNAVAILABLE, SQL_NOT_ISOLATED
    */
   bring(account: AccountOfTenant): Promise<void> {
-    return this.#inTurn(() => this.#bring(account));
+    return this.#inTurn.run(() => this.#bring(account));
   }
 
   /** What is under way on the server is left as it is: the next process goes on with it. */
@@ -100,8 +101,8 @@ export class AccountKeeper {
   async #lookOnce(): Promise<void> {
     const { catalog, accounts, owns } = this.#options;
     const failures: unknown[] = [];
-    const there = (await this.#inTurn(() => accounts.list())).filter(({ tenantId }) => owns(tenantId));
-    const asking = (await this.#inTurn(() => accounts.statementUsers())).filter((tenantId) => owns(tenantId));
+    const there = (await this.#inTurn.run(() => accounts.list())).filter(({ tenantId }) => owns(tenantId));
+    const asking = (await this.#inTurn.run(() => accounts.statementUsers())).filter((tenantId) => owns(tenantId));
     // Behind the lists: whoever made an account had its entry in the catalog, and whoever asked the tenant.
     await catalog.caughtUp();
     const ids = new Set(there.map(({ accountId }) => accountId));
@@ -112,7 +113,7 @@ export class AccountKeeper {
       await this.bring(account).catch((error: unknown) => failures.push(error));
     }
     for (const tenantId of asking)
-      await this.#inTurn(() => this.#dropWithTenant(tenantId)).catch((error: unknown) => failures.push(error));
+      await this.#inTurn.run(() => this.#dropWithTenant(tenantId)).catch((error: unknown) => failures.push(error));
     if (failures.length > 0) throw failures[0];
   }
 
@@ -160,11 +161,5 @@ export class AccountKeeper {
     if (entry !== undefined && wanted === 'suspended') return accounts.suspend(entry);
     await accounts.drop(account);
     await catalog.remove('sqlAccount', account.accountId);
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(work);
-    this.#last = done.catch(() => undefined);
-    return done;
   }
 }
