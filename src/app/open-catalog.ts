@@ -6,7 +6,7 @@ import { LogArtefactStore } from '../catalog/artefacts.js';
 import { agreeOnCluster } from '../catalog/cluster.js';
 import { FencedCatalog } from '../catalog/fenced-catalog.js';
 import { masterKey, Sealer } from '../catalog/sealing.js';
-import { readOrMakeSecret } from '../catalog/secret-file.js';
+import { readOrMakeSecret } from '../core/secret-file.js';
 import { quotasOf } from '../catalog/tenant-quotas.js';
 import type { Logger } from '../core/logger.js';
 import type { QuotaOf } from '../core/quotas.js';

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
-import { readOrMakeSecret } from './secret-file.js';
+import { readOrMakeSecret } from '../core/secret-file.js';
 
 const VERSION = 'v1';
 const NONCE_BYTES = 12;

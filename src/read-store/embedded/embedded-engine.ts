@@ -1,6 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
@@ -9,6 +8,8 @@ import { fileURLToPath } from 'node:url';
 import { backOff, type BackOff } from '../../core/back-off.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
+import { makeFolder } from '../../core/private-folder.js';
+import { readOrMakeSecret } from '../../core/secret-file.js';
 import { SYSTEM_PATH } from '../../jail/fork-server.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import type { EngineProcessMessage, EngineProcessSettings } from './engine-process.js';
@@ -295,13 +296,9 @@ export class EmbeddedEngine {
 
   #ownersPassword(): string {
     if (this.#options.password !== undefined) return this.#options.password;
-    mkdirSync(this.#options.directory, { recursive: true, mode: 0o700 });
-    const file = join(this.#options.directory, 'password');
-    if (existsSync(file)) return readFileSync(file, 'utf8').trim();
-    const password = randomBytes(24).toString('base64url');
-    writeFileSync(file, `${password}\n`, { mode: 0o600, flag: 'wx' });
-    chmodSync(file, 0o600);
-    return password;
+    const { directory } = this.#options;
+    makeFolder(directory, 0o700);
+    return readOrMakeSecret(join(directory, 'password'), () => randomBytes(24).toString('base64url'));
   }
 }
 

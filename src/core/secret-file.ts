@@ -1,6 +1,7 @@
-import { linkSync, mkdirSync, openSync, closeSync, readFileSync, rmSync, writeSync, fsyncSync } from 'node:fs';
+import { linkSync, openSync, closeSync, readFileSync, rmSync, writeSync, fsyncSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { StartupError } from '../core/startup-error.js';
+import { makeFolder } from './private-folder.js';
+import { StartupError } from './startup-error.js';
 
 /**
  * The secret text in `path`, made by `make` and kept with mode 0600 when there is none. Of two processes that make it at the
@@ -25,7 +26,7 @@ function read(path: string): string | undefined {
 }
 
 function create(path: string, text: string): string {
-  mkdirSync(dirname(path), { recursive: true });
+  makeFolder(dirname(path));
   const draft = `${path}.${process.pid}`;
   rmSync(draft, { force: true });
   const file = openSync(draft, 'wx', 0o600);
