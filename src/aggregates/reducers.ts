@@ -269,33 +269,15 @@ export class Reducers implements TurnFold {
     let row = this.#row(share.aggregateId, reducer);
     const target = Math.min(most, head?.version ?? lastVersion(share.works.at(-1)?.commit) ?? 0);
     const first = Math.min(most, work?.commit.baseVersion ?? target);
-    const commits: AggregateCommit[] = [];
+    let commits: AggregateCommit[] = [];
     if (row?.fault === undefined && (row?.version ?? 0) < first) {
-      const part = new HistoryPart(commits);
-      for await (const chunk of this.#options.history.commits(share.aggregateId, (row?.version ?? 0) + 1, first)) {
-        for (const commit of chunk) part.add(commit);
-        if (!part.isFull) continue;
-        row = await this.#foldHistory(reducer, row, part.take(), stop);
-        if (row.fault !== undefined) break;
-        if (this.#halted(share, reducer)) return undefined;
-      }
+      const folded = await this.#foldUpTo(first, share, reducer, row, stop);
+      if (folded === undefined) return undefined;
+      ({ row, commits } = folded);
     }
     const reached = row?.version ?? 0;
     if (row?.fault !== undefined || (reached >= target && commits.length === 0)) {
-      // A former binding's state that is good for this one replaces what other code stored since, its fault too.
-      if (
-        row !== undefined &&
-        row.fault === undefined &&
-        this.#options.tables.reducerState(share.aggregateId)?.generation !== row.generation
-      )
-        this.#setRow(share.aggregateId, reducer, row);
-      this.#answer(
-        share,
-        undefined,
-        row?.fault === undefined && stop !== undefined && reached === most
-          ? this.#stand(share.aggregateId, reducer, row, stop)
-          : row,
-      );
+      this.#answerStored(share, reducer, row, reached === most ? stop : undefined);
       return undefined;
     }
     // A read may have folded commits that wait for an answer of their own: `reached` is past those.
@@ -310,6 +292,40 @@ export class Reducers implements TurnFold {
     if (plan.item.events.length > 0) return plan;
     this.#answer(share, undefined, this.#store(plan, { states: [] }));
     return undefined;
+  }
+
+  /**
+   * Folds the aggregate's history up to the version, but for its last commits, which go with those of the turn. Undefined: the code was
+   * halted meanwhile, and who waits is answered.
+   */
+  async #foldUpTo(
+    version: number,
+    share: Share,
+    reducer: BoundReducer,
+    stored: ReducerState | undefined,
+    stop: Stop | undefined,
+  ): Promise<{ readonly row: ReducerState | undefined; readonly commits: AggregateCommit[] } | undefined> {
+    let row = stored;
+    const commits: AggregateCommit[] = [];
+    const part = new HistoryPart(commits);
+    for await (const chunk of this.#options.history.commits(share.aggregateId, (row?.version ?? 0) + 1, version)) {
+      for (const commit of chunk) part.add(commit);
+      if (!part.isFull) continue;
+      row = await this.#foldHistory(reducer, row, part.take(), stop);
+      if (row.fault !== undefined) break;
+      if (this.#halted(share, reducer)) return undefined;
+    }
+    return { row, commits };
+  }
+
+  /** There is nothing to fold: what is stored is the answer. `stop`: where the aggregate stands. */
+  #answerStored(share: Share, reducer: BoundReducer, row: ReducerState | undefined, stop: Stop | undefined): void {
+    const { aggregateId } = share;
+    if (row?.fault !== undefined) return this.#answer(share, undefined, row);
+    // A former binding's state that is good for this one replaces what other code stored since, its fault too.
+    if (row !== undefined && this.#options.tables.reducerState(aggregateId)?.generation !== row.generation)
+      this.#setRow(aggregateId, reducer, row);
+    this.#answer(share, undefined, stop === undefined ? row : this.#stand(aggregateId, reducer, row, stop));
   }
 
   /** Adds commits of the history to those that are folded in one turn. @returns whether these are all */
