@@ -1,4 +1,5 @@
 import { padded, pastAll, SEPARATOR, type StoreSection } from './local-store.js';
+import { TABLES } from './tables.js';
 
 const BLOCK = 256;
 
@@ -99,7 +100,7 @@ export class ChangeIndex {
   }
 }
 
-const baseOf = (projectionId: string): string => `n${projectionId}${SEPARATOR}`;
+const baseOf = (projectionId: string): string => `${TABLES.changeSequences}${projectionId}${SEPARATOR}`;
 
 function* sequencesOf(block: Block): Generator<number> {
   let sequence = 0;

@@ -1,4 +1,5 @@
-import { compareKeys, type StoreSection } from './local-store.js';
+import { compareKeys, pastAll, type StoreSection } from './local-store.js';
+import { TABLES } from './tables.js';
 
 /** What a partition has of one type of events. */
 export interface EventTypeCount {
@@ -24,9 +25,6 @@ interface Counter extends EventTypeCount {
 type CounterRow = readonly [events: number, firstSeen: number, lastSeen: number, ...aggregateTypes: string[]];
 type OthersRow = readonly [types: number, others: number];
 
-const TABLE = 'E';
-const AFTER = 'F';
-const OTHERS = 'N';
 /** A partition counts so many types, those that came first: a tenant that makes a type of each event takes no more. */
 const MOST_TYPES = 2_000;
 /** Of each type so many types of aggregates are kept. */
@@ -50,7 +48,7 @@ export class EventTypeCounts {
   constructor(section: StoreSection, most = MOST_TYPES) {
     this.#section = section;
     this.#most = most;
-    const [types = 0, others = 0] = (section.get(OTHERS) as OthersRow | undefined) ?? [];
+    const [types = 0, others = 0] = (section.get(TABLES.otherEventTypes) as OthersRow | undefined) ?? [];
     this.#types = types;
     this.#others = others;
   }
@@ -99,7 +97,7 @@ export class EventTypeCounts {
   }
 
   #stored(eventType: string): EventTypeCount | undefined {
-    const row = this.#section.get(TABLE + eventType) as CounterRow | undefined;
+    const row = this.#section.get(TABLES.eventTypes + eventType) as CounterRow | undefined;
     return row && countOf(eventType, row);
   }
 
@@ -110,8 +108,8 @@ export class EventTypeCounts {
   /** All that are counted, ascending. */
   list(): readonly EventTypeCount[] {
     const all = new Map<string, EventTypeCount>();
-    for (const [key, row] of this.#section.range(TABLE, AFTER)) {
-      const eventType = key.slice(TABLE.length);
+    for (const [key, row] of this.#section.range(TABLES.eventTypes, pastAll(TABLES.eventTypes))) {
+      const eventType = key.slice(TABLES.eventTypes.length);
       all.set(eventType, countOf(eventType, row as CounterRow));
     }
     for (const { eventType, events, firstSeen, lastSeen, aggregateTypes } of this.#counters.values())
@@ -125,12 +123,12 @@ export class EventTypeCounts {
       counter.changed = false;
       const { eventType, events, firstSeen, lastSeen, aggregateTypes } = counter;
       const row: CounterRow = [events, firstSeen, lastSeen, ...aggregateTypes];
-      this.#section.set(TABLE + eventType, row);
+      this.#section.set(TABLES.eventTypes + eventType, row);
     }
     this.#changed = [];
     if (this.#othersChanged) {
       const row: OthersRow = [this.#types, this.#others];
-      this.#section.set(OTHERS, row);
+      this.#section.set(TABLES.otherEventTypes, row);
       this.#othersChanged = false;
     }
     if (this.#counters.size > KEPT) this.#counters.clear();

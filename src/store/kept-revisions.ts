@@ -1,4 +1,5 @@
 import { pastAll, SEPARATOR, type StoreSection } from './local-store.js';
+import { TABLES } from './tables.js';
 
 /** A former revision of a projection whose states are still there: what its code made of all inputs below the position. */
 export interface KeptRevision {
@@ -37,13 +38,16 @@ export class KeptRevisions {
     const name = nameOf(projectionId, revision);
     let place = this.#places.get(name);
     if (place === undefined)
-      this.#places.set(name, (place = (this.#section.get(`a${name}`) as string | undefined) ?? String(revision)));
+      this.#places.set(
+        name,
+        (place = (this.#section.get(`${TABLES.revisionPlaces}${name}`) as string | undefined) ?? String(revision)),
+      );
     return place;
   }
 
   /** Oldest first, in the order in which they were given up. */
   of(projectionId: string): readonly KeptRevision[] {
-    return (this.#section.get(`q${projectionId}`) as readonly KeptRevision[] | undefined) ?? [];
+    return (this.#section.get(`${TABLES.keptRevisions}${projectionId}`) as readonly KeptRevision[] | undefined) ?? [];
   }
 
   /** Keeps one more; gives those of which the states are to be dropped, so that `most` are left. */
@@ -53,7 +57,7 @@ export class KeptRevisions {
       ...this.of(projectionId).filter((one) => sameCode(one, kept) && one.revision !== kept.revision),
       ...all.splice(0, Math.max(0, all.length - most)),
     ];
-    this.#section.set(`q${projectionId}`, all.length === 0 ? undefined : all);
+    this.#section.set(`${TABLES.keptRevisions}${projectionId}`, all.length === 0 ? undefined : all);
     return gone;
   }
 
@@ -68,7 +72,7 @@ export class KeptRevisions {
     );
     if (found === undefined) return undefined;
     const left = this.of(projectionId).filter(({ revision }) => revision !== found.revision);
-    this.#section.set(`q${projectionId}`, left.length === 0 ? undefined : left);
+    this.#section.set(`${TABLES.keptRevisions}${projectionId}`, left.length === 0 ? undefined : left);
     this.#move(projectionId, found.revision, by.revision);
     return found;
   }
@@ -76,12 +80,12 @@ export class KeptRevisions {
   /** The other way round, when nothing comes of the new revision: its states are those of the former one again, further on by now. */
   giveBack(projectionId: string, adopted: KeptRevision, from: number, position: number): void {
     this.#move(projectionId, from, adopted.revision);
-    this.#section.set(`q${projectionId}`, [...this.of(projectionId), { ...adopted, position }]);
+    this.#section.set(`${TABLES.keptRevisions}${projectionId}`, [...this.of(projectionId), { ...adopted, position }]);
   }
 
   /** What lies at the revision's place is no more its own: were its number used anew, its states would lie at a place that had none before. */
   renew(projectionId: string, revision: number): void {
-    const counter = `a${projectionId}${SEPARATOR}#`;
+    const counter = `${TABLES.revisionPlaces}${projectionId}${SEPARATOR}#`;
     const number = ((this.#section.get(counter) as number | undefined) ?? 0) + 1;
     this.#section.set(counter, number);
     this.#put(projectionId, revision, `x${number}`);
@@ -89,7 +93,7 @@ export class KeptRevisions {
 
   /** Revisions below are never built again: of those that have no states nothing is to be known. */
   forgetBelow(projectionId: string, revision: number): void {
-    const base = `a${projectionId}${SEPARATOR}`;
+    const base = `${TABLES.revisionPlaces}${projectionId}${SEPARATOR}`;
     const kept = this.of(projectionId).map((one) => one.revision);
     for (const [key] of [...this.#section.range(`${base}0`, `${base}:`)]) {
       const number = Number(key.slice(base.length));
@@ -102,13 +106,13 @@ export class KeptRevisions {
   /** None is kept any more; gives those of which the states are to be dropped. */
   giveUp(projectionId: string): readonly KeptRevision[] {
     const all = this.of(projectionId);
-    if (all.length > 0) this.#section.set(`q${projectionId}`, undefined);
+    if (all.length > 0) this.#section.set(`${TABLES.keptRevisions}${projectionId}`, undefined);
     return all;
   }
 
   drop(projectionId: string): void {
-    this.#section.delete(`q${projectionId}`);
-    const base = `a${projectionId}${SEPARATOR}`;
+    this.#section.delete(`${TABLES.keptRevisions}${projectionId}`);
+    const base = `${TABLES.revisionPlaces}${projectionId}${SEPARATOR}`;
     for (const [key] of [...this.#section.range(base, pastAll(base))]) {
       this.#section.delete(key);
       this.#places.delete(key.slice(1));
@@ -123,7 +127,7 @@ export class KeptRevisions {
 
   #put(projectionId: string, revision: number, place: string): void {
     const name = nameOf(projectionId, revision);
-    this.#section.set(`a${name}`, place === String(revision) ? undefined : place);
+    this.#section.set(`${TABLES.revisionPlaces}${name}`, place === String(revision) ? undefined : place);
     this.#places.set(name, place);
   }
 }

@@ -2,6 +2,7 @@ import type { Code } from './fault-tables.js';
 import type { StoreSection } from './local-store.js';
 import type { ReducerState } from './partition-tables.js';
 import { stateBytes, type StoredBytes } from './stored-bytes.js';
+import { TABLES } from './tables.js';
 
 /** A binding of a type before the one that holds. */
 export interface FormerReducer extends Code {
@@ -79,7 +80,7 @@ export class KeptStates {
     const bytesOf = (all: readonly KeptRow[]): number =>
       all.reduce((sum, [, , state]) => sum + stateBytes(aggregateId, { state }), 0);
     this.#bytes.changeState(bytesOf(before), bytesOf(rows));
-    this.#section.set(`j${aggregateId}`, rows.length === 0 ? undefined : rows);
+    this.#section.set(`${TABLES.keptStates}${aggregateId}`, rows.length === 0 ? undefined : rows);
   }
 
   /** From which log offset on aggregates may be behind what an earlier binding of the same code made of them; 0: there was none. */
@@ -96,7 +97,7 @@ export class KeptStates {
     const isKept = (of: number): boolean =>
       by.former?.some((one) => one.generation === of && codes.some((code) => sameCode(code, one))) === true;
     const all = [...this.#complete(by.aggregateType), [generation, position] as const].filter(([of]) => isKept(of));
-    this.#section.set(`J${by.aggregateType}`, all.length === 0 ? undefined : all);
+    this.#section.set(`${TABLES.keptBindings}${by.aggregateType}`, all.length === 0 ? undefined : all);
   }
 
   /** Bindings of the type whose states are kept. */
@@ -105,11 +106,14 @@ export class KeptStates {
   }
 
   #complete(aggregateType: string): readonly (readonly [generation: number, position: number])[] {
-    return (this.#section.get(`J${aggregateType}`) as readonly (readonly [number, number])[] | undefined) ?? [];
+    return (
+      (this.#section.get(`${TABLES.keptBindings}${aggregateType}`) as
+        readonly (readonly [number, number])[] | undefined) ?? []
+    );
   }
 
   #rows(aggregateId: string): readonly KeptRow[] {
-    return (this.#section.get(`j${aggregateId}`) as readonly KeptRow[] | undefined) ?? [];
+    return (this.#section.get(`${TABLES.keptStates}${aggregateId}`) as readonly KeptRow[] | undefined) ?? [];
   }
 
   #all(aggregateId: string, stored: ReducerState | undefined): ReducerState[] {

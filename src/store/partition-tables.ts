@@ -9,6 +9,7 @@ import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
 import { padded, pastAll, SEPARATOR, type StoreSection } from './local-store.js';
 import { PendingDrops } from './pending-drops.js';
 import { stateBytes, StoredBytes, type StoredBytesRow } from './stored-bytes.js';
+import { TABLES } from './tables.js';
 
 /** State of one aggregate by its bound reducer. */
 export interface ReducerState {
@@ -201,7 +202,7 @@ function storedBuild({ seeded, ...rest }: BuildProgress): StoredBuild {
   return { ...rest, seeded: { through, ...more } };
 }
 
-export const CHECKPOINT_KEY = 'm';
+export const CHECKPOINT_KEY = TABLES.checkpoint;
 
 /**
  * An aggregate's version, type and time, and of its last commits the version before each and its offset, in pairs: so a commit
@@ -210,9 +211,6 @@ export const CHECKPOINT_KEY = 'm';
 type HeadRow = (number | string)[];
 const LAST_COMMITS = 3;
 const COMMITS_PER_ROW = 16;
-
-/** The table of the states of projections. */
-const KEY_STATES = 's';
 
 /** As lists: the names of fields would be written with each row. */
 type ReducerRow = readonly [
@@ -266,7 +264,12 @@ function* descending(pairs: readonly number[], from: number, to: number): Genera
     if ((pairs[i] ?? 0) >= from && (pairs[i] ?? 0) <= to) yield [pairs[i] ?? 0, pairs[i + 1] ?? 0];
 }
 
-/** The tables of one tenant partition: typed names over one section of the local store. First character: the table. */
+/** Where the name begins in the key of a recorded change: behind the table and the input. */
+const RECORDED_NAME_AT = TABLES.recordedChanges.length + padded(0).length;
+const recordedInputOf = (key: string): number =>
+  parseInt(key.slice(TABLES.recordedChanges.length, RECORDED_NAME_AT), 36);
+
+/** The tables of one tenant partition: typed names over one section of the local store. */
 export class PartitionTables {
   readonly section: StoreSection;
   readonly kept: KeptRevisions;
@@ -292,7 +295,7 @@ export class PartitionTables {
     this.eventTypes = new EventTypeCounts(section);
     this.drops = new PendingDrops(section, {
       // Of what is dropped the states of projections count as stored.
-      from: KEY_STATES,
+      from: TABLES.keyStates,
       bytesOf: (key, value) => stateBytes(key, { state: (value as KeyRow)[0] }),
       dropped: (bytes) => this.bytes.changeState(bytes, 0),
     });
@@ -317,7 +320,9 @@ export class PartitionTables {
   #headRow(aggregateId: string): HeadRow | undefined {
     const unwritten = this.#unwrittenSince === this.section.writes ? this.#unwrittenHeads.get(aggregateId) : undefined;
     return (
-      unwritten ?? this.#readHeads.get(aggregateId) ?? (this.section.get(`h${aggregateId}`) as HeadRow | undefined)
+      unwritten ??
+      this.#readHeads.get(aggregateId) ??
+      (this.section.get(`${TABLES.heads}${aggregateId}`) as HeadRow | undefined)
     );
   }
   /** As `head`, and the row is kept until a commit of the aggregate is folded, or `forgetHeads` is called. */
@@ -344,7 +349,7 @@ export class PartitionTables {
     const isFull = before !== undefined && before.length >= LAST_COMMITS + 2 * COMMITS_PER_ROW;
     if (isFull) {
       const full = before.slice(LAST_COMMITS);
-      this.section.set(`c${aggregateId}${SEPARATOR}${padded(full[0] as number)}`, full);
+      this.section.set(`${TABLES.commits}${aggregateId}${SEPARATOR}${padded(full[0] as number)}`, full);
     }
     if (unwritten !== undefined) {
       if (isFull) unwritten.length = LAST_COMMITS;
@@ -357,90 +362,93 @@ export class PartitionTables {
     // As long as it is: many are kept until they are written, and what grows by `push` takes room for sixteen more.
     const row = head.concat(kept, [baseVersion, offset]);
     this.#unwrittenHeads.set(aggregateId, row);
-    this.section.set(`h${aggregateId}`, row);
+    this.section.set(`${TABLES.heads}${aggregateId}`, row);
   }
   /** Ids after `cursor`, ascending. */
   *heads(cursor: string): Generator<readonly [string, Head]> {
-    for (const [key, value] of this.section.range(`h${cursor}${SEPARATOR}`, 'i'))
+    for (const [key, value] of this.section.range(`${TABLES.heads}${cursor}${SEPARATOR}`, pastAll(TABLES.heads)))
       if (!this.isErased(key.slice(1))) yield [key.slice(1), headOf(value as HeadRow)];
   }
 
   /** Most tenants have erased nothing, and are not asked for each aggregate. */
   get hasErasures(): boolean {
-    return (this.#erasures ??= [...this.section.range('D', 'E', { limit: 1 })].length > 0);
+    return (this.#erasures ??=
+      [...this.section.range(TABLES.erasures, pastAll(TABLES.erasures), { limit: 1 })].length > 0);
   }
   isErased(aggregateId: string): boolean {
-    return this.hasErasures && this.section.get(`D${aggregateId}`) !== undefined;
+    return this.hasErasures && this.section.get(`${TABLES.erasures}${aggregateId}`) !== undefined;
   }
   erasure(aggregateId: string): ErasureRow | undefined {
-    return this.hasErasures ? (this.section.get(`D${aggregateId}`) as ErasureRow | undefined) : undefined;
+    return this.hasErasures
+      ? (this.section.get(`${TABLES.erasures}${aggregateId}`) as ErasureRow | undefined)
+      : undefined;
   }
   /** The next ones behind the id, at most so many, ascending. */
   erasures(after: string, limit: number): (readonly [aggregateId: string, row: ErasureRow])[] {
     if (!this.hasErasures) return [];
-    const rows = this.section.range(after === '' ? 'D' : `D${after}${SEPARATOR}`, 'E', { limit });
+    const from = TABLES.erasures + (after === '' ? '' : after + SEPARATOR);
+    const rows = this.section.range(from, pastAll(TABLES.erasures), { limit });
     return Array.from(rows, ([key, row]) => [key.slice(1), row as ErasureRow] as const);
   }
   /** The aggregate is gone: all that is kept of it, but for the index of its records, which are to be tombstoned. */
   erase(aggregateId: string, row: Omit<ErasureRow, 'status'>): void {
     const type = this.head(aggregateId)?.type;
     if (type !== undefined) {
-      this.section.delete(`t${type}${SEPARATOR}${aggregateId}`);
+      this.section.delete(`${TABLES.typeMembers}${type}${SEPARATOR}${aggregateId}`);
       const left = this.typeCount(type) - 1;
-      this.section.set(`T${type}`, left > 0 ? left : undefined);
+      this.section.set(`${TABLES.typeCounts}${type}`, left > 0 ? left : undefined);
       this.faults.setAggregate(type, aggregateId, false);
     }
     this.dropReducerState(aggregateId);
-    for (const table of ['j', 'z']) this.section.delete(`${table}${aggregateId}`);
-    const commands = `k${aggregateId}${SEPARATOR}`;
+    for (const table of [TABLES.keptStates, TABLES.reducerMarks]) this.section.delete(`${table}${aggregateId}`);
+    const commands = `${TABLES.commands}${aggregateId}${SEPARATOR}`;
     for (const [key, value] of [...this.section.range(commands, pastAll(commands))]) {
       this.section.delete(key);
-      this.section.delete(`x${padded((value as RememberedCommand).offset)}`);
+      this.section.delete(`${TABLES.commandOffsets}${padded((value as RememberedCommand).offset)}`);
     }
-    this.section.set(`D${aggregateId}`, { ...row, status: 'erasing' } satisfies ErasureRow);
+    this.section.set(`${TABLES.erasures}${aggregateId}`, { ...row, status: 'erasing' } satisfies ErasureRow);
     this.#erasures = true;
   }
   /** The log has tombstones for all of its records: nothing needs to find them any more. */
   erased(aggregateId: string): void {
     const row = this.erasure(aggregateId);
     if (row === undefined) return;
-    this.section.set(`D${aggregateId}`, { ...row, status: 'erased' } satisfies ErasureRow);
+    this.section.set(`${TABLES.erasures}${aggregateId}`, { ...row, status: 'erased' } satisfies ErasureRow);
     this.#unwrittenHeads.delete(aggregateId);
     this.#readHeads.delete(aggregateId);
-    this.section.delete(`h${aggregateId}`);
-    for (const table of ['c', 'C'])
-      for (const [key] of [
-        ...this.section.range(`${table}${aggregateId}${SEPARATOR}`, pastAll(`${table}${aggregateId}${SEPARATOR}`)),
-      ])
-        this.section.delete(key);
+    this.section.delete(`${TABLES.heads}${aggregateId}`);
+    for (const table of [TABLES.commits, TABLES.controls]) {
+      const base = `${table}${aggregateId}${SEPARATOR}`;
+      for (const [key] of [...this.section.range(base, pastAll(base))]) this.section.delete(key);
+    }
   }
   /** Of a record that is no commit and says something of the aggregate: it is found again when that is erased. */
   addControl(aggregateId: string, offset: number): void {
-    this.section.set(`C${aggregateId}${SEPARATOR}${padded(offset)}`, offset);
+    this.section.set(`${TABLES.controls}${aggregateId}${SEPARATOR}${padded(offset)}`, offset);
   }
   /** Ascending: where the log has records of the aggregate that count. */
   recordsOf(aggregateId: string): number[] {
     const offsets = new Set<number>();
     for (const [, offset] of this.commitOffsets(aggregateId, 0, Number.MAX_SAFE_INTEGER)) offsets.add(offset);
-    const base = `C${aggregateId}${SEPARATOR}`;
+    const base = `${TABLES.controls}${aggregateId}${SEPARATOR}`;
     for (const [, offset] of this.section.range(base, pastAll(base))) offsets.add(offset as number);
     return [...offsets].sort((a, b) => a - b);
   }
 
   addToType(aggregateType: string, aggregateId: string): void {
-    this.section.set(`t${aggregateType}${SEPARATOR}${aggregateId}`, 1);
-    this.section.set(`T${aggregateType}`, this.typeCount(aggregateType) + 1);
+    this.section.set(`${TABLES.typeMembers}${aggregateType}${SEPARATOR}${aggregateId}`, 1);
+    this.section.set(`${TABLES.typeCounts}${aggregateType}`, this.typeCount(aggregateType) + 1);
   }
   typeCount(aggregateType: string): number {
-    return (this.section.get(`T${aggregateType}`) as number | undefined) ?? 0;
+    return (this.section.get(`${TABLES.typeCounts}${aggregateType}`) as number | undefined) ?? 0;
   }
   /** Ascending by type, of those behind `past`. */
   *typeCounts(past: string): Generator<readonly [aggregateType: string, aggregates: number]> {
-    for (const [key, value] of this.section.range(`T${past}`, 'U'))
-      if (key !== `T${past}`) yield [key.slice(1), value as number];
+    for (const [key, value] of this.section.range(`${TABLES.typeCounts}${past}`, pastAll(TABLES.typeCounts)))
+      if (key !== `${TABLES.typeCounts}${past}`) yield [key.slice(1), value as number];
   }
   *aggregatesOfType(aggregateType: string, cursor: string): Generator<string> {
-    const prefix = `t${aggregateType}${SEPARATOR}`;
+    const prefix = `${TABLES.typeMembers}${aggregateType}${SEPARATOR}`;
     for (const [key] of this.section.range(cursor === '' ? prefix : `${prefix}${cursor}${SEPARATOR}`, pastAll(prefix)))
       yield key.slice(prefix.length);
   }
@@ -455,7 +463,7 @@ export class PartitionTables {
     const last = (this.#headRow(aggregateId)?.slice(LAST_COMMITS) ?? []) as number[];
     const within = reverse ? descending : ascending;
     if (reverse) yield* within(last, fromBase, toBase);
-    const prefix = `c${aggregateId}${SEPARATOR}`;
+    const prefix = `${TABLES.commits}${aggregateId}${SEPARATOR}`;
     const before = Math.min(toBase, (last[0] ?? 0) - 1);
     if (before >= fromBase) {
       // The row that may hold the first is the last one that does not start after it.
@@ -474,34 +482,37 @@ export class PartitionTables {
   }
 
   command(aggregateId: string, commandId: string): RememberedCommand | undefined {
-    return this.section.get(`k${aggregateId}${SEPARATOR}${commandId}`) as RememberedCommand | undefined;
+    return this.section.get(`${TABLES.commands}${aggregateId}${SEPARATOR}${commandId}`) as
+      RememberedCommand | undefined;
   }
   setCommand(aggregateId: string, commandId: string, command: RememberedCommand): void {
-    this.section.set(`k${aggregateId}${SEPARATOR}${commandId}`, command);
-    this.section.set(`x${padded(command.offset)}`, [aggregateId, commandId]);
+    this.section.set(`${TABLES.commands}${aggregateId}${SEPARATOR}${commandId}`, command);
+    this.section.set(`${TABLES.commandOffsets}${padded(command.offset)}`, [aggregateId, commandId]);
   }
   /** Drops commands of commits before `offset`, a bounded number a call. */
   forgetCommands(offset: number): void {
-    for (const [key, value] of [...this.section.range('x', `x${padded(Math.max(0, offset))}`, { limit: 1000 })]) {
+    const end = TABLES.commandOffsets + padded(Math.max(0, offset));
+    for (const [key, value] of [...this.section.range(TABLES.commandOffsets, end, { limit: 1000 })]) {
       const [aggregateId, commandId] = value as [string, string];
       // It may have been used again since, and then counts from there.
       const used = this.command(aggregateId, commandId);
-      if (used !== undefined && used.offset < offset) this.section.delete(`k${aggregateId}${SEPARATOR}${commandId}`);
+      if (used !== undefined && used.offset < offset)
+        this.section.delete(`${TABLES.commands}${aggregateId}${SEPARATOR}${commandId}`);
       this.section.delete(key);
     }
   }
 
   /** Offsets of void records: few, only zombies and lost races leave them. */
   addVoid(topic: 'events' | 'changes', offset: number): void {
-    this.section.set(`v${topic}${SEPARATOR}${padded(offset)}`, offset);
+    this.section.set(`${TABLES.voids}${topic}${SEPARATOR}${padded(offset)}`, offset);
   }
   *voids(topic: 'events' | 'changes'): Generator<number> {
-    const base = `v${topic}${SEPARATOR}`;
+    const base = `${TABLES.voids}${topic}${SEPARATOR}`;
     for (const [, value] of this.section.range(base, pastAll(base))) yield value as number;
   }
 
   reducerState(aggregateId: string): ReducerState | undefined {
-    const row = this.section.get(`r${aggregateId}`) as ReducerRow | undefined;
+    const row = this.section.get(`${TABLES.reducerStates}${aggregateId}`) as ReducerRow | undefined;
     if (row === undefined) return undefined;
     const [generation, version, state, lastModified, offset, fault] = row;
     return { generation, version, state, lastModified, offset, fault: fault ?? undefined };
@@ -516,30 +527,30 @@ export class PartitionTables {
     if (this.isErased(aggregateId)) return;
     this.bytes.changeState(stateBytes(aggregateId, before), stateBytes(aggregateId, { state }));
     const row: ReducerRow = [generation, version, state, lastModified, offset, fault ?? null];
-    this.section.set(`r${aggregateId}`, row);
+    this.section.set(`${TABLES.reducerStates}${aggregateId}`, row);
   }
   dropReducerState(aggregateId: string): void {
     this.bytes.changeState(stateBytes(aggregateId, this.reducerState(aggregateId)), 0);
-    this.section.delete(`r${aggregateId}`);
+    this.section.delete(`${TABLES.reducerStates}${aggregateId}`);
   }
   catchUp(aggregateType: string): CatchUpProgress | undefined {
-    const stored = this.section.get(`u${aggregateType}`) as StoredCatchUp | undefined;
+    const stored = this.section.get(`${TABLES.catchUps}${aggregateType}`) as StoredCatchUp | undefined;
     if (stored === undefined) return undefined;
     const { through: end, ...rest } = stored;
     return { ...rest, end };
   }
   setCatchUp(aggregateType: string, { end: through, ...rest }: CatchUpProgress): void {
     const stored: StoredCatchUp = { ...rest, through };
-    this.section.set(`u${aggregateType}`, stored);
+    this.section.set(`${TABLES.catchUps}${aggregateType}`, stored);
   }
 
   setSpan({ base, partition, from, end }: OrderSpan): void {
-    this.section.set(`o${padded(base)}`, [partition, from, end]);
-    this.section.set(`O${padded(partition)}${padded(from)}`, base);
+    this.section.set(`${TABLES.spans}${padded(base)}`, [partition, from, end]);
+    this.section.set(`${TABLES.spanPlaces}${padded(partition)}${padded(from)}`, base);
   }
   /** The span that holds the partition's offset. */
   spanOf(partition: number, offset: number): OrderSpan | undefined {
-    const of = `O${padded(partition)}`;
+    const of = `${TABLES.spanPlaces}${padded(partition)}`;
     for (const [, base] of this.section.range(of, of + padded(offset + 1), { limit: 1, reverse: true })) {
       const span = this.spanAt(base as number);
       if (span?.partition === partition && span.from <= offset && offset < span.end) return span;
@@ -550,7 +561,7 @@ export class PartitionTables {
   spanAt(place: number): OrderSpan | undefined {
     for (const [key, value] of place < 0
       ? []
-      : this.section.range('o', `o${padded(place + 1)}`, { limit: 1, reverse: true })) {
+      : this.section.range(TABLES.spans, `${TABLES.spans}${padded(place + 1)}`, { limit: 1, reverse: true })) {
       const [partition, from, end] = value as [number, number, number];
       return { base: parseInt(key.slice(1), 36), partition, from, end };
     }
@@ -558,13 +569,15 @@ export class PartitionTables {
   }
 
   liveProjections(): (readonly [string, LiveProjection])[] {
-    return [...this.section.range('p', 'q')].map(([key, value]) => [key.slice(1), value as LiveProjection] as const);
+    return [...this.section.range(TABLES.liveProjections, pastAll(TABLES.liveProjections))].map(
+      ([key, value]) => [key.slice(1), value as LiveProjection] as const,
+    );
   }
   liveProjection(projectionId: string): LiveProjection | undefined {
-    return this.section.get(`p${projectionId}`) as LiveProjection | undefined;
+    return this.section.get(`${TABLES.liveProjections}${projectionId}`) as LiveProjection | undefined;
   }
   setLiveProjection(projectionId: string, live: LiveProjection | undefined): void {
-    this.section.set(`p${projectionId}`, live);
+    this.section.set(`${TABLES.liveProjections}${projectionId}`, live);
   }
   /** Live projections may have folded what is gone now; so may former revisions, whose states are not kept for it. */
   markErased(): void {
@@ -574,16 +587,16 @@ export class PartitionTables {
     }
   }
   builds(): (readonly [string, BuildProgress])[] {
-    return [...this.section.range('b', 'c')].map(
+    return [...this.section.range(TABLES.builds, pastAll(TABLES.builds))].map(
       ([key, value]) => [key.slice(1), buildOf(value as StoredBuild)] as const,
     );
   }
   setBuild(projectionId: string, build: BuildProgress | undefined): void {
-    this.section.set(`b${projectionId}`, build && storedBuild(build));
+    this.section.set(`${TABLES.builds}${projectionId}`, build && storedBuild(build));
   }
 
   #keyPrefix(projectionId: string, revision: number): string {
-    return `${KEY_STATES}${projectionId}@${this.kept.placeOf(projectionId, revision)}${SEPARATOR}`;
+    return `${TABLES.keyStates}${projectionId}@${this.kept.placeOf(projectionId, revision)}${SEPARATOR}`;
   }
   keyState(projectionId: string, revision: number, key: string, classIndex: number): KeyState | undefined {
     const row = this.section.get(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`) as
@@ -654,87 +667,102 @@ export class PartitionTables {
   }
   /** Never back: what this process indexed before may end long before what it found dropped. */
   setTrimmed(projectionId: string, sequence: number): void {
-    if (sequence > this.trimmed(projectionId)) this.section.set(`y${projectionId}`, sequence);
+    if (sequence > this.trimmed(projectionId)) this.section.set(`${TABLES.trimmed}${projectionId}`, sequence);
   }
   /** The last change of the projection that was trimmed; 0: none. */
   trimmed(projectionId: string): number {
-    return (this.section.get(`y${projectionId}`) as number | undefined) ?? 0;
+    return (this.section.get(`${TABLES.trimmed}${projectionId}`) as number | undefined) ?? 0;
   }
   /** Accepted changes of an input past the position to which projections are folded, by name, behind that of `past`. */
   *recordedChanges(inputOffset: number, past = ''): Generator<readonly [name: string, Change]> {
-    const base = `w${padded(inputOffset)}`;
+    const base = `${TABLES.recordedChanges}${padded(inputOffset)}`;
     for (const [key, value] of this.section.range(
       past === '' ? base : `${base}${past}\u0000`,
-      `w${padded(inputOffset + 1)}`,
+      `${TABLES.recordedChanges}${padded(inputOffset + 1)}`,
     ))
       yield [key.slice(base.length), value as Change];
   }
   /** All of an input are given up. */
   dropRecordedChanges(inputOffset: number): void {
-    this.drops.add(`w${padded(inputOffset)}`, `w${padded(inputOffset + 1)}`);
+    this.drops.add(
+      `${TABLES.recordedChanges}${padded(inputOffset)}`,
+      `${TABLES.recordedChanges}${padded(inputOffset + 1)}`,
+    );
   }
   recordedChange(inputOffset: number, name: string): Change | undefined {
-    return this.section.get(`w${padded(inputOffset)}${name}`) as Change | undefined;
+    return this.section.get(`${TABLES.recordedChanges}${padded(inputOffset)}${name}`) as Change | undefined;
   }
   /** The first so many of them, of all inputs from this one on. */
   *recordedFrom(
     inputOffset: number,
     limit: number,
   ): Generator<readonly [inputOffset: number, name: string, change: Change]> {
-    const width = padded(0).length;
-    for (const [key, value] of this.section.range(`w${padded(inputOffset)}`, 'x', { limit }))
-      yield [parseInt(key.slice(1, 1 + width), 36), key.slice(1 + width), value as Change];
+    for (const [key, value] of this.section.range(
+      `${TABLES.recordedChanges}${padded(inputOffset)}`,
+      pastAll(TABLES.recordedChanges),
+      { limit },
+    ))
+      yield [recordedInputOf(key), key.slice(RECORDED_NAME_AT), value as Change];
   }
-  /** The first input from there on that has recorded changes. */
   /** Inputs from `from` up to `end`, exclusive, that have recorded changes, ascending: those of the first rows; and where to go on, if there may be more. */
   recordedInputs(
     from: number,
     end: number,
     rows: number,
   ): { readonly inputs: readonly number[]; readonly next: number | undefined } {
-    const keys = this.section.keys(`w${padded(from)}`, `w${padded(end)}`, rows);
-    const inputs = [...new Set(keys.map((key) => parseInt(key.slice(1, 12), 36)))];
+    const keys = this.section.keys(
+      `${TABLES.recordedChanges}${padded(from)}`,
+      `${TABLES.recordedChanges}${padded(end)}`,
+      rows,
+    );
+    const inputs = [...new Set(keys.map(recordedInputOf))];
     // The rest of the last input's rows, if it has more, is not of interest.
     return { inputs, next: keys.length < rows ? undefined : (inputs.at(-1) ?? end) + 1 };
   }
   lastRecordedInput(): number | undefined {
-    for (const [key] of this.section.range('w', 'x', { limit: 1, reverse: true }))
-      return parseInt(key.slice(1, 12), 36);
+    for (const [key] of this.section.range(TABLES.recordedChanges, pastAll(TABLES.recordedChanges), {
+      limit: 1,
+      reverse: true,
+    }))
+      return recordedInputOf(key);
     return undefined;
   }
   setRecordedChange(inputOffset: number, name: string, change: Change): void {
-    this.section.set(`w${padded(inputOffset)}${name}`, change);
+    this.section.set(`${TABLES.recordedChanges}${padded(inputOffset)}${name}`, change);
   }
   dropRecordedChange(inputOffset: number, name: string): void {
-    this.section.delete(`w${padded(inputOffset)}${name}`);
+    this.section.delete(`${TABLES.recordedChanges}${padded(inputOffset)}${name}`);
   }
   /** Recorded inputs whose changes come in parts, and whether the last one is there. */
   *parted(): Generator<readonly [inputOffset: number, whole: boolean]> {
-    for (const [key, whole] of this.section.range('P', 'Q')) yield [parseInt(key.slice(1), 36), whole as boolean];
+    for (const [key, whole] of this.section.range(TABLES.partedInputs, pastAll(TABLES.partedInputs)))
+      yield [parseInt(key.slice(1), 36), whole as boolean];
   }
   setParted(inputOffset: number, whole: boolean | undefined): void {
-    this.section.set(`P${padded(inputOffset)}`, whole);
+    this.section.set(`${TABLES.partedInputs}${padded(inputOffset)}`, whole);
   }
   lastInput(projectionId: string): LastInput | undefined {
-    return this.section.get(`l${projectionId}`) as LastInput | undefined;
+    return this.section.get(`${TABLES.lastInputs}${projectionId}`) as LastInput | undefined;
   }
   setLastInput(projectionId: string, input: LastInput | undefined): void {
-    this.section.set(`l${projectionId}`, input);
+    this.section.set(`${TABLES.lastInputs}${projectionId}`, input);
   }
   /** How far the swap of a projection is that is under way. */
   swap(projectionId: string): SwapProgress | undefined {
-    return this.section.get(`e${projectionId}`) as SwapProgress | undefined;
+    return this.section.get(`${TABLES.swaps}${projectionId}`) as SwapProgress | undefined;
   }
   setSwap(projectionId: string, swap: SwapProgress | undefined): void {
-    this.section.set(`e${projectionId}`, swap);
+    this.section.set(`${TABLES.swaps}${projectionId}`, swap);
   }
   /** Of the projection there is nothing from here on; its rows are removed by and by. */
   dropProjection(projectionId: string): void {
-    for (const table of ['p', 'b', 'y', 'e']) this.section.delete(`${table}${projectionId}`);
+    for (const table of [TABLES.liveProjections, TABLES.builds, TABLES.trimmed, TABLES.swaps])
+      this.section.delete(`${table}${projectionId}`);
     this.kept.drop(projectionId);
     this.faults.dropProjection(projectionId);
     const { from, to } = this.changes.forget(projectionId);
     this.drops.add(from, to);
-    for (const base of [`${KEY_STATES}${projectionId}@`, `f${projectionId}@`]) this.drops.add(base, pastAll(base));
+    for (const base of [`${TABLES.keyStates}${projectionId}@`, `${TABLES.faultedKeys}${projectionId}@`])
+      this.drops.add(base, pastAll(base));
   }
 }

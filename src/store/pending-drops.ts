@@ -1,4 +1,5 @@
-import type { StoreSection } from './local-store.js';
+import { pastAll, type StoreSection } from './local-store.js';
+import { TABLES } from './tables.js';
 
 /** Where the removal ends (exclusive), and the key at which it goes on. */
 type DropRow = readonly [to: string, at: string];
@@ -36,17 +37,17 @@ export class PendingDrops {
 
   /** The keys from `from` up to `to` (exclusive) are given up; a range that begins at the same key is made longer. False: there are none. */
   add(from: string, to: string): boolean {
-    const known = this.#section.get(`d${from}`) as DropRow | undefined;
+    const known = this.#section.get(`${TABLES.pendingDrops}${from}`) as DropRow | undefined;
     if (known !== undefined && known[0] >= to) return true;
     if (known === undefined && this.#section.keys(from, to, 1).length === 0) return false;
-    this.#section.set(`d${from}`, [to, known?.[1] ?? from] satisfies DropRow);
+    this.#section.set(`${TABLES.pendingDrops}${from}`, [to, known?.[1] ?? from] satisfies DropRow);
     this.#listener?.();
     return true;
   }
 
   /** Removes the next keys, at most so many; false: nothing is left to remove. */
   removeSome(most: number): boolean {
-    for (const [row, value] of this.#section.range('d', 'e', { limit: 1 })) {
+    for (const [row, value] of this.#section.range(TABLES.pendingDrops, pastAll(TABLES.pendingDrops), { limit: 1 })) {
       const [to, at] = value as DropRow;
       const { keys, ends } = at.startsWith(this.#counted.from)
         ? this.#someCounted(at, to, most)

@@ -8,6 +8,7 @@ import { MemoryBudget } from '../../src/core/budget.js';
 import { silentLogger, type Logger } from '../../src/core/logger.js';
 import { nextTurn } from '../../src/core/slices.js';
 import { LocalStore, type LocalStoreOptions, type StoreSection } from '../../src/store/local-store.js';
+import { TABLES } from '../../src/store/tables.js';
 import { until } from '../support/service.js';
 
 /** Never by time: a test says when. */
@@ -398,4 +399,10 @@ describe('a section of the local store', () => {
     }
     assert.equal(section.get('k07'), 'k07');
   });
+});
+
+it('no two tables have the same letter', () => {
+  const letters = Object.values(TABLES);
+  assert.equal(new Set<string>(letters).size, letters.length);
+  for (const letter of letters) assert.equal(letter.length, 1);
 });
