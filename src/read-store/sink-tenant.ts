@@ -25,7 +25,7 @@ interface StreamPosition {
   /** In the store, as far as the sink knows. */
   offset: number;
   failures: number;
-  /** Milliseconds since the epoch before which the stream isn't read again after a failure. */
+  /** By `performance.now()`, before which the stream isn't read again after a failure. */
   notBefore: number;
 }
 
@@ -45,10 +45,19 @@ export interface Gathered {
   /** Aggregates of which the rows are to go, likewise. */
   readonly erased: readonly string[];
   /** There is more to read, though no stream has come further. */
-  isPartial: boolean;
+  readonly isPartial: boolean;
   readonly startedAt: number;
   readonly generation: number;
   readonly revision: number;
+}
+
+/** As long as it is being read. */
+interface Gathering extends Gathered {
+  readonly progress: Map<SinkStream, number>;
+  readonly failures: { readonly stream: SinkStream; readonly error: unknown }[];
+  readonly dropped: string[];
+  readonly erased: string[];
+  isPartial: boolean;
 }
 
 /** How far the states of projections are told in place of changes that retention has dropped. */
@@ -133,13 +142,13 @@ export class SinkTenant {
     const startedAt = performance.now();
     const positions = this.#positions;
     const revision = Math.max(this.#revision, this.source.statesRevision());
-    const gathered = {
+    const gathered: Gathering = {
       tenant: this,
       rows: new Rows(),
-      progress: new Map<SinkStream, number>(),
-      failures: [] as { stream: SinkStream; error: unknown }[],
-      dropped: [] as string[],
-      erased: [] as string[],
+      progress: new Map(),
+      failures: [],
+      dropped: [],
+      erased: [],
       isPartial: false,
       startedAt,
       generation: this.#generation,
@@ -151,7 +160,7 @@ export class SinkTenant {
       positions.states.offset = 0;
       this.#statesAnewTo = this.source.commitsEnd();
     }
-    const { rows, progress, failures } = gathered;
+    const { progress, failures } = gathered;
     const attempt = async (stream: SinkStream, read: (from: number) => Promise<number>): Promise<void> => {
       const position = positions[stream];
       if (position.notBefore > startedAt) return;
@@ -164,50 +173,54 @@ export class SinkTenant {
         failures.push({ stream, error });
       }
     };
-    // The two streams over commits mostly stand at the same place, and then share one read.
+    const commitsFrom = this.#sharedCommits(maxBytes);
+    await attempt('events', async (from) => this.#gatherEvents(await commitsFrom(from), gathered));
+    await attempt('states', (from) => this.#gatherStates(from, commitsFrom, gathered, maxBytes));
+    await attempt('changes', (from) => this.#gatherChanges(from, gathered, maxBytes));
+    return gathered;
+  }
+
+  /** The two streams over commits mostly stand at the same place, and then share one read. */
+  #sharedCommits(maxBytes: number): CommitsReader {
     let shared: { readonly from: number; readonly page: Promise<CommitsPage> } | undefined;
-    const commitsFrom = (from: number): Promise<CommitsPage> => {
-      shared =
-        shared?.from === from
-          ? shared
-          : {
-              from,
-              page: answered(this.source.inputs.read(from, { bytes: maxBytes }), this.#deadlineMs, 'the inputs').then(
-                commitsIn,
-              ),
-            };
+    return (from) => {
+      if (shared?.from !== from) {
+        const read = answered(this.source.inputs.read(from, { bytes: maxBytes }), this.#deadlineMs, 'the inputs');
+        shared = { from, page: read.then(commitsIn) };
+      }
       return shared.page;
     };
-    const { tenantId } = this.source;
-    await attempt('events', async (from) => {
-      const page = await commitsFrom(from);
-      await rows.addCommits(tenantId, page.commits);
-      gathered.dropped.push(...page.dropped);
-      gathered.erased.push(...page.erased);
-      return page.end;
-    });
-    await attempt('states', async (from) => {
-      // A catch-up makes them in the order of the log, and says when it has come further: asking for each would only hold it up.
-      const statesEnd = this.source.statesEnd();
-      if (from >= statesEnd) return from;
-      const page = await commitsFrom(from);
-      if (page.end > statesEnd) return from;
-      return this.#addStates(page, rows, maxBytes);
-    });
-    await attempt('changes', async (from) => {
-      const page = this.#fill === undefined ? await this.#changesFrom(from, maxBytes) : undefined;
-      if (page === undefined) {
-        const end = await this.#addProjectionStates(rows, maxBytes);
-        gathered.isPartial = end === undefined;
-        return end ?? from;
-      }
-      await rows.addChanges(
-        tenantId,
-        page.items.filter(({ projectionId }) => this.source.projectionExists(projectionId)),
-      );
-      return page.end;
-    });
-    return gathered;
+  }
+
+  /** @returns where the stream goes on; so do the two below */
+  async #gatherEvents({ commits, dropped, erased, end }: CommitsPage, gathered: Gathering): Promise<number> {
+    await gathered.rows.addCommits(this.source.tenantId, commits);
+    gathered.dropped.push(...dropped);
+    gathered.erased.push(...erased);
+    return end;
+  }
+
+  async #gatherStates(from: number, read: CommitsReader, { rows }: Gathering, maxBytes: number): Promise<number> {
+    // A catch-up makes them in the order of the log, and says when it has come further: asking for each would only hold it up.
+    const statesEnd = this.source.statesEnd();
+    if (from >= statesEnd) return from;
+    const page = await read(from);
+    if (page.end > statesEnd) return from;
+    return this.#addStates(page, rows, maxBytes);
+  }
+
+  async #gatherChanges(from: number, gathered: Gathering, maxBytes: number): Promise<number> {
+    const { source } = this;
+    const { rows } = gathered;
+    const page = this.#fill === undefined ? await this.#changesFrom(from, maxBytes) : undefined;
+    if (page === undefined) {
+      const end = await this.#addProjectionStates(rows, maxBytes);
+      gathered.isPartial = end === undefined;
+      return end ?? from;
+    }
+    const there = page.items.filter(({ projectionId }) => source.projectionExists(projectionId));
+    await rows.addChanges(source.tenantId, there);
+    return page.end;
   }
 
   /** Undefined: retention has dropped some that are not in the store, and the states are to be told in their place. */
@@ -321,6 +334,9 @@ interface CommitsPage {
   readonly erased: readonly string[];
   readonly end: number;
 }
+
+/** What lies from the position on. */
+type CommitsReader = (from: number) => Promise<CommitsPage>;
 
 function commitsIn({ items, end }: Page<Input>): CommitsPage {
   const released: string[] = [];
