@@ -27,6 +27,18 @@ export interface ConnectionLimits extends StreamLimits {
   readonly positionIntervalMs: number;
 }
 
+export interface StreamConnectionOptions<T> {
+  readonly socket: WebSocket;
+  readonly transport: Duplex;
+  readonly followed: Followed<T>;
+  readonly before: Before<T> | undefined;
+  readonly memory: StreamMemory;
+  readonly limits: ConnectionLimits;
+  readonly now: () => number;
+  /** When the key that it was opened with expires, by `now`. */
+  readonly keyUntil: number;
+}
+
 const MAX_MISSED_PONGS = 2;
 /** Messages and protocol frames that a client may send between two pings; it needs one. */
 const MAX_FRAMES_PER_PING = 32;
@@ -39,6 +51,7 @@ const TEXT = { binary: false } as const;
 export class StreamConnection<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
   readonly keeps = (): boolean => false;
   subscription: Subscription | undefined;
+  readonly #options: StreamConnectionOptions<T>;
   #awaitedPongs = 0;
   #framesSincePing = 0;
   #nextPing: number;
@@ -48,17 +61,9 @@ export class StreamConnection<T> implements Subscriber<T>, PrefacedSubscriber<T>
   /** What comes before the feed is being told. */
   #isBefore: boolean;
 
-  constructor(
-    private readonly socket: WebSocket,
-    private readonly transport: Duplex,
-    /** When the key that it was opened with expires, by `now`. */
-    private readonly keyUntil: number,
-    private readonly followed: Followed<T>,
-    private readonly limits: ConnectionLimits,
-    private readonly now: () => number,
-    private readonly memory: StreamMemory,
-    private readonly before?: Before<T>,
-  ) {
+  constructor(options: StreamConnectionOptions<T>) {
+    this.#options = options;
+    const { socket, transport, followed, limits, now, memory, before } = options;
     this.#isBefore = before !== undefined;
     this.#nextPing = now() + limits.pingIntervalMs;
     this.#nextPosition = followed.tellsPosition ? now() + limits.positionIntervalMs : Infinity;
@@ -69,40 +74,43 @@ export class StreamConnection<T> implements Subscriber<T>, PrefacedSubscriber<T>
   }
 
   push(item: T): boolean | 'later' {
-    return this.#push(this.followed.encode(item).message);
+    return this.#push(this.#options.followed.encode(item).message);
   }
 
   pushBefore(item: T): boolean | 'later' {
-    if (this.before === undefined) throw new Error('nothing comes before the feed');
-    return this.#push(this.before.encode(item).message);
+    const { before } = this.#options;
+    if (before === undefined) throw new Error('nothing comes before the feed');
+    return this.#push(before.encode(item).message);
   }
 
   prefaced(upTo: number): void {
+    const { socket, before } = this.#options;
     this.#isBefore = false;
-    if (this.before !== undefined) this.socket.send(this.before.end(upTo).message, TEXT);
+    if (before !== undefined) socket.send(before.end(upTo).message, TEXT);
   }
 
   #push(message: Buffer): boolean | 'later' {
-    if (this.socket.readyState !== this.socket.OPEN) return false;
-    const { bufferedAmount } = this.socket;
-    if (!this.memory.tryPush(message, bufferedAmount, this.now())) return 'later';
+    const { socket, limits, now, memory } = this.#options;
+    if (socket.readyState !== socket.OPEN) return false;
+    const { bufferedAmount } = socket;
+    if (!memory.tryPush(message, bufferedAmount, now())) return 'later';
     this.#cork();
-    if (bufferedAmount + message.length <= this.limits.maxBufferedBytes) {
-      this.socket.send(message, TEXT);
+    if (bufferedAmount + message.length <= limits.maxBufferedBytes) {
+      socket.send(message, TEXT);
       return true;
     }
-    this.memory.fill(this.now());
+    memory.fill(now());
     // Writes end in order: when this one is in the kernel, so is all before it.
-    this.socket.send(message, TEXT, (error) => {
+    socket.send(message, TEXT, (error) => {
       if (error !== undefined && error !== null) return;
-      this.memory.drained();
+      memory.drained();
       this.subscription?.resume();
     });
     return false;
   }
 
   ended(reason: unknown): void {
-    const { gone, expired } = this.followed.words;
+    const { gone, expired } = this.#options.followed.words;
     if (hasCode(reason, 'NOT_FOUND')) this.close(CLOSE.notFound, gone);
     else if (hasCode(reason, 'CURSOR_EXPIRED'))
       this.close(CLOSE.cursorExpired, `${expired}; oldestSequence ${String(reason.details?.['oldestSequence'])}`);
@@ -113,55 +121,57 @@ export class StreamConnection<T> implements Subscriber<T>, PrefacedSubscriber<T>
   }
 
   beat(now: number): void {
-    this.memory.keepLast(this.socket.bufferedAmount);
-    this.memory.beat();
+    const { socket, keyUntil, limits, memory } = this.#options;
+    memory.keepLast(socket.bufferedAmount);
+    memory.beat();
     if (this.#closingSince !== undefined) {
-      if (now - this.#closingSince >= CLOSE_GRACE_MS) this.socket.terminate();
+      if (now - this.#closingSince >= CLOSE_GRACE_MS) socket.terminate();
       return;
     }
-    if (now >= this.keyUntil) {
+    if (now >= keyUntil) {
       this.close(CLOSE.unauthenticated, 'the API key has expired');
       return;
     }
-    if (this.memory.isStalled(now, this.limits.drainDeadlineMs)) {
+    if (memory.isStalled(now, limits.drainDeadlineMs)) {
       this.#tooSlow();
       return;
     }
-    if (now >= this.#nextPosition && !this.memory.full && !this.#isBefore) {
-      this.#nextPosition = now + this.limits.positionIntervalMs;
-      this.socket.send(`{"type":"position","position":${this.subscription?.reached ?? 0}}`);
+    if (now >= this.#nextPosition && !memory.full && !this.#isBefore) {
+      this.#nextPosition = now + limits.positionIntervalMs;
+      socket.send(`{"type":"position","position":${this.subscription?.reached ?? 0}}`);
     }
     if (now < this.#nextPing) return;
     if (this.#awaitedPongs >= MAX_MISSED_PONGS) {
-      if (this.memory.full) this.#tooSlow();
+      if (memory.full) this.#tooSlow();
       else this.close(CLOSE.pongsMissed, `${MAX_MISSED_PONGS} pings were not answered`);
       return;
     }
-    this.#nextPing = now + this.limits.pingIntervalMs;
+    this.#nextPing = now + limits.pingIntervalMs;
     this.#awaitedPongs++;
     this.#framesSincePing = 0;
-    this.socket.send(PING);
+    socket.send(PING);
   }
 
   /** Ends the pushes and starts the closing handshake, once. */
   close(code: number, reason: string): void {
+    const { socket, now } = this.#options;
     if (this.#closingSince !== undefined) return;
-    this.#closingSince = this.now();
+    this.#closingSince = now();
     this.subscription?.close();
-    this.socket.close(code, reason);
+    socket.close(code, reason);
   }
 
   /** Closes it because the service ends: the client goes on elsewhere. */
   shutDown(): void {
-    this.close(CLOSE.shutdown, `the service is shutting down: resume with ${this.followed.words.cursor}`);
+    this.close(CLOSE.shutdown, `the service is shutting down: resume with ${this.#options.followed.words.cursor}`);
   }
 
   terminate(): void {
-    this.socket.terminate();
+    this.#options.socket.terminate();
   }
 
   #tooSlow(): void {
-    this.close(CLOSE.tooSlow, `the client reads too slowly: resume with ${this.followed.words.cursor}`);
+    this.close(CLOSE.tooSlow, `the client reads too slowly: resume with ${this.#options.followed.words.cursor}`);
   }
 
   #message(data: RawData, isBinary: boolean): void {
@@ -175,17 +185,18 @@ export class StreamConnection<T> implements Subscriber<T>, PrefacedSubscriber<T>
     if (++this.#framesSincePing > MAX_FRAMES_PER_PING)
       this.close(CLOSE.policy, `more than ${MAX_FRAMES_PER_PING} messages between two pings`);
     // A flood goes on while the closing handshake waits behind it: it isn't read any more.
-    if (this.#framesSincePing > 4 * MAX_FRAMES_PER_PING) this.socket.terminate();
+    if (this.#framesSincePing > 4 * MAX_FRAMES_PER_PING) this.#options.socket.terminate();
   }
 
   /** What is pushed on one turn goes out in one write. */
   #cork(): void {
+    const { transport } = this.#options;
     if (this.#corked) return;
     this.#corked = true;
-    this.transport.cork();
+    transport.cork();
     process.nextTick(() => {
       this.#corked = false;
-      this.transport.uncork();
+      transport.uncork();
     });
   }
 }

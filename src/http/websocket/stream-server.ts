@@ -170,16 +170,12 @@ export class StreamServer {
   ): void {
     const { followed, before } = asked;
     const memory = this.options.memory.open(tenantId, () => connection.subscription?.resume());
-    const connection: StreamConnection<T> = new StreamConnection(
-      socket,
-      transport,
-      keyUntil(expiresAt, this.#pulse.now),
-      followed,
-      this.#limits,
-      () => this.#pulse.now,
-      memory,
-      before,
-    );
+    const connection: StreamConnection<T> = new StreamConnection({
+      ...{ socket, transport, followed, before, memory },
+      limits: this.#limits,
+      now: () => this.#pulse.now,
+      keyUntil: keyUntil(expiresAt, this.#pulse.now),
+    });
     this.#connections.add(connection);
     this.#pulse.add(connection);
     let ofKey = this.#byKey.get(keyId);
