@@ -53,7 +53,10 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { check: checkReadStore, sink, access, tenantSql } = parts.copy;
   const { tenants, notified } = parts.tenancy;
   const memory = { budget, waitMs: settings.answerDeadlineMs, stallMs: settings.answerStallMs };
-  const admission = new Admission(catalog, quotaOf, settings, memory, new Tickets(masterKey), turns);
+  const admission = new Admission({
+    ...{ catalog, quotaOf, limits: settings, memory, turns },
+    tickets: new Tickets(masterKey),
+  });
   const channels = new Channels({
     hub: parts.notifications.hub,
     notified,

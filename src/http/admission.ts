@@ -19,6 +19,17 @@ export interface AdmissionLimits extends Pick<QuotaSettings, 'rateLimitPerSecond
   readonly rateLimitBurst: number;
 }
 
+export interface AdmissionOptions {
+  readonly catalog: KeyCatalog;
+  readonly quotaOf: QuotaOf;
+  readonly limits: AdmissionLimits;
+  readonly memory?: MemoryOfRequests;
+  /** Without them those that are made here hold in this process alone. */
+  readonly tickets?: Tickets;
+  /** Shared with who reads history for those who follow it. */
+  readonly turns?: Turns;
+}
+
 /** Who may come in, and how often: the tenant of a request by its key, and the tenant's rate. */
 export class Admission {
   readonly authenticator: Authenticator;
@@ -37,15 +48,8 @@ export class Admission {
   /** What was paid: a route that is gone through again takes nothing off the rate a second time, and a refusal pays what is lacking. */
   readonly dues: Dues;
 
-  /** Without `tickets` those that are made here hold in this process alone. `turns`: shared with who reads history for them. */
-  constructor(
-    catalog: KeyCatalog,
-    quotaOf: QuotaOf,
-    limits: AdmissionLimits,
-    memory = UNBOUNDED_REQUESTS,
-    tickets = new Tickets(randomUUID()),
-    turns = new Turns(),
-  ) {
+  constructor({ catalog, quotaOf, limits, ...options }: AdmissionOptions) {
+    const { memory = UNBOUNDED_REQUESTS, tickets = new Tickets(randomUUID()), turns = new Turns() } = options;
     this.tickets = tickets;
     this.turns = turns;
     this.authenticator = new Authenticator(catalog, undefined, tickets);

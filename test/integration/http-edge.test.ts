@@ -274,7 +274,7 @@ before(async () => {
     REQUEST_TIMEOUT_MS: '600',
     MAX_UPLOAD_BYTES: '100000',
   });
-  const admission = new Admission(catalog, quotasOf(catalog, settings), settings);
+  const admission = new Admission({ catalog, quotaOf: quotasOf(catalog, settings), limits: settings });
   edge = createEdge({
     settings,
     catalog,

@@ -86,7 +86,7 @@ async function builtIn(
   ] as const;
   // One that is past its burst has one request more in a quarter of an hour.
   const limits = { ...readSettings({}), rateLimitPerSecond: rateLimitBurst > 0 ? 0.001 : 0, rateLimitBurst };
-  const admission = new Admission(catalog, quotasOf(catalog, limits), limits);
+  const admission = new Admission({ catalog, quotaOf: quotasOf(catalog, limits), limits });
   const authenticate = (request: IncomingMessage) => admission.admitKnown(request, 'read');
   const settings = {
     maxBodyBytes: 64 * 1024,

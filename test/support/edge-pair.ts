@@ -327,7 +327,12 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     : undefined;
   shutdown.add('assignment', () => assignment?.close());
   if (!aligned) ownership.onChange(reassign);
-  const admission = new Admission(catalog, quotasOf(catalog, settings), settings, undefined, new Tickets(MASTER_KEY));
+  const admission = new Admission({
+    catalog,
+    quotaOf: quotasOf(catalog, settings),
+    limits: settings,
+    tickets: new Tickets(MASTER_KEY),
+  });
   const uploads: (readonly SourceFile[])[] = [];
   const removed: string[] = [];
   const forwarded: ForwardOutcome[] = [];
