@@ -306,9 +306,6 @@ class ChangesCodec implements RecordCodec<ChangesBody>, BodyCodec<ChangesBody> {
   }
 }
 
-/** A commit as the second version of the schema has it. */
-export const commitInAvro = (value: CommitValue): object => ({ ...value, contexts: contextsOf(value) });
-
 export interface Codecs {
   readonly events: RecordCodec<EventsBody> & BodyCodec<EventsBody>;
   readonly changes: RecordCodec<ChangesBody> & BodyCodec<ChangesBody>;
