@@ -1,10 +1,8 @@
 import { missingReducer, requireProjection, requireReducer } from '../catalog/require.js';
 import { promisify } from 'node:util';
-import { backOff, type BackOff } from '../core/back-off.js';
 import { gunzip, gzip } from 'node:zlib';
 import {
   artefactsOf,
-  type ArtefactFields,
   type BindingEntity,
   type Catalog,
   type EndpointEntity,
@@ -16,17 +14,17 @@ import {
 import type { CodeHost, CompileResult } from '../code-host/code-host.js';
 import type { Clock } from '../core/clock.js';
 import { isClosed, onSuspension } from '../catalog/suspension.js';
-import { hasCode, StatefoldError, TenantSuspendedError } from '../core/errors.js';
+import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import { quotaExceeded, rateLimited, type QuotaOf } from '../core/quotas.js';
 import type { Logger } from '../core/logger.js';
-import { pause } from '../core/pause.js';
 import { Tally } from '../core/tally.js';
 import type { ProjectionLife } from '../projections/projections.js';
 import type { Endpoints } from '../webhooks/endpoints.js';
 import { revive } from './artefact-health.js';
 import { CatalogRoom } from '../catalog/catalog-room.js';
+import { Compilations, outcomeOf, type Compilation, type CompilationsOptions } from './compilations.js';
 import type { Deployments, NotificationConfig, Notified, RevisionAnswer } from './deployments.js';
 import { describeStates, knownStates, type DescribedStates, type KnownState } from './described-states.js';
 import type { SourceFile } from './source-file.js';
@@ -38,7 +36,7 @@ import { UnusedCode } from './unused-code.js';
 import { UploadWaits, type LiveProjections, type ProjectionReached } from './upload-waits.js';
 import { UploadChecks, type ProjectionCheck, type ReducerCheck } from './upload-checks.js';
 
-export interface DeploymentServiceOptions {
+export interface DeploymentServiceOptions extends Pick<CompilationsOptions, 'retry' | 'observer'> {
   readonly catalog: Catalog;
   readonly codeHost: CodeHost;
   readonly endpoints: Endpoints;
@@ -56,16 +54,8 @@ export interface DeploymentServiceOptions {
   readonly checkWaitMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Between the tries of a compilation whose outcome could not be stored. */
-  readonly retry?: BackOff;
-  readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
 }
 
-const RETRY: BackOff = { first: 2000, last: 60_000 };
-/** So often a compilation is tried that fails for no reason that is known to pass. */
-const ATTEMPTS = 5;
-/** So often where the log doesn't take what came of it, which passes mostly: for about twenty minutes. */
-const ATTEMPTS_OF_LOG = 25;
 const UPLOAD_RETRY_SECONDS = 5;
 const zip = promisify(gzip);
 const unzip = promisify(gunzip);
@@ -73,7 +63,6 @@ const unzip = promisify(gunzip);
 /** Uploads, compilations and bindings: each step is in the catalog before the next, so that a restart goes on where it was. */
 export class DeploymentService implements Deployments {
   readonly #options: DeploymentServiceOptions;
-  readonly #compilations = new Map<string, Promise<void>>();
   /** Of each tenant, uploads that are being kept, and compilations that wait or are under way. */
   readonly #pending = new Tally();
   /** Of each tenant and kind, uploads that are not in the catalog yet. */
@@ -83,12 +72,13 @@ export class DeploymentService implements Deployments {
   readonly #checks: UploadChecks;
   readonly #room: CatalogRoom;
   readonly #unused: UnusedCode;
+  readonly #compilations: Compilations;
   readonly #projectionLife: (tenantId: string, projectionId: string) => Promise<ProjectionLife>;
-  readonly #closing = new AbortController();
 
   constructor(options: DeploymentServiceOptions) {
     this.#options = options;
-    const { catalog, projectionsOf, room = new CatalogRoom(catalog, Infinity) } = options;
+    const { catalog, codeHost, projectionsOf, room = new CatalogRoom(catalog, Infinity), logger } = options;
+    const sourcesOf = (artefactId: string): Promise<readonly SourceFile[]> => this.#sources(artefactId);
     this.#room = room;
     const projectionLife = async (tenantId: string, projectionId: string): Promise<ProjectionLife> =>
       (await projectionsOf(tenantId)).life(projectionId);
@@ -99,7 +89,14 @@ export class DeploymentService implements Deployments {
       serves: options.serves,
       runs: async (tenantId, projectionId, artefactId) =>
         inUseOf(await projectionLife(tenantId, projectionId)).has(artefactId),
-      logger: options.logger,
+      logger,
+    });
+    this.#compilations = new Compilations({
+      ...{ catalog, codeHost, room, sourcesOf, logger },
+      pending: this.#pending,
+      unnamed: (artefactId) => this.#unused.remove(artefactId),
+      retry: options.retry,
+      observer: options.observer,
     });
     onSuspension(catalog, ({ tenantId }, suspended) => {
       // At its start the service resumes all of them.
@@ -107,9 +104,7 @@ export class DeploymentService implements Deployments {
     });
     this.#waits = new UploadWaits({ catalog, projectionsOf });
     this.#checks = new UploadChecks({
-      catalog,
-      codeHost: options.codeHost,
-      sourcesOf: (artefactId) => this.#sources(artefactId),
+      ...{ catalog, codeHost, sourcesOf },
       waitMs: options.checkWaitMs,
     });
   }
@@ -124,17 +119,16 @@ export class DeploymentService implements Deployments {
     const serves = (id: string): boolean => this.#options.serves(id) && !isClosed(catalog, id);
     for (const { id, value } of catalog.list('reducer', tenantId))
       if (value.status === 'pending_compilation' && serves(value.tenantId))
-        this.#background(this.#ofReducer(id, value));
+        this.#compilations.begin(this.#ofReducer(id, value));
     for (const { id, value } of catalog.list('projection', tenantId))
       for (const { status, artefactId } of serves(value.tenantId) ? revisionsOf(value) : [])
-        if (status === 'compiling') this.#background(this.#ofProjection(id, { ...value, artefactId }));
+        if (status === 'compiling') this.#compilations.begin(this.#ofProjection(id, { ...value, artefactId }));
   }
 
   /** Waits for the compilations under way. */
   async close(): Promise<void> {
-    this.#closing.abort();
     this.#unused.close();
-    await Promise.allSettled(this.#compilations.values());
+    await this.#compilations.close();
   }
 
   async uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity> {
@@ -154,7 +148,7 @@ export class DeploymentService implements Deployments {
       codeBytes,
     };
     await this.#naming(reducerId, () => catalog.put('reducer', reducerId, 0, reducer));
-    this.#background(this.#ofReducer(reducerId, reducer));
+    this.#compilations.begin(this.#ofReducer(reducerId, reducer));
     return reducer;
   }
 
@@ -202,7 +196,7 @@ export class DeploymentService implements Deployments {
         sse: notifications?.sse ?? value.sse,
       }));
     });
-    this.#background(this.#ofProjection(projectionId, projection));
+    this.#compilations.begin(this.#ofProjection(projectionId, projection));
     return this.#notified(projection, await configure?.(projectionId));
   }
 
@@ -463,82 +457,6 @@ export class DeploymentService implements Deployments {
     return this.#being.during(being, () => this.#pending.during(tenantId, keep));
   }
 
-  /**
-   * Tries until it has an outcome: where what it failed for does not pass, that is the outcome. What is left at the end of the process goes on
-   * at the next start. Once an artefact, however often it is asked for.
-   */
-  #background(compilation: Compilation): void {
-    const { tenantId, artefactId } = compilation.fields;
-    if (this.#compilations.has(artefactId)) return;
-    this.#pending.add(tenantId, 1);
-    this.#compilations.set(
-      artefactId,
-      this.#attempts(compilation).finally(() => {
-        this.#compilations.delete(artefactId);
-        this.#pending.add(tenantId, -1);
-      }),
-    );
-  }
-
-  async #attempts(compilation: Compilation): Promise<void> {
-    const { catalog, retry = RETRY } = this.#options;
-    const { signal } = this.#closing;
-    const isOver = (): boolean => isClosed(catalog, compilation.fields.tenantId) || !compilation.isNamed();
-    for (let attempt = 1; !signal.aborted && !isOver(); attempt++) {
-      try {
-        return await this.#compile(compilation);
-      } catch (error) {
-        // It is taken up again when that is taken back; what nobody names any more is over.
-        if (error instanceof TenantSuspendedError || !compilation.isNamed()) continue;
-        if (isLasting(error, attempt) && (await this.#failed(compilation, error))) return;
-        this.#options.logger.warn({ err: error }, 'a compilation did not end; it is tried again');
-        await pause(backOff(attempt - 1, retry), { signal });
-      }
-    }
-  }
-
-  /** Tells its owner that it has no outcome, and why. False: that could not be stored either. */
-  async #failed({ fields, finish }: Compilation, error: unknown): Promise<boolean> {
-    const { logger } = this.#options;
-    const { tenantId, artefactId } = fields;
-    logger.error({ err: error, tenantId, artefactId }, 'a compilation has failed: what came of it could not be stored');
-    try {
-      await this.#finish(() => finish(notStored(error)));
-      return true;
-    } catch (cause) {
-      logger.warn({ err: cause, tenantId, artefactId }, 'nor could it be stored that it has failed');
-      return false;
-    }
-  }
-
-  async #compile({ kind, fields, finish, isNamed }: Compilation): Promise<void> {
-    const { codeHost, catalog, observer } = this.#options;
-    const { tenantId, artefactId } = fields;
-    let release: (() => void) | undefined;
-    // Read at their turn: what waits takes no memory.
-    const sources = async (): Promise<readonly SourceFile[]> => {
-      if (isClosed(catalog, tenantId)) throw new TenantSuspendedError();
-      // Those before it may have taken what was there when it came.
-      release ??= this.#room.reserve(tenantId);
-      return this.#sources(artefactId);
-    };
-    const started = performance.now();
-    try {
-      const result = await codeHost.compile({ tenantId, kind, sources }).catch(unlessQuota);
-      observer?.compiled?.(kind, result.ok, (performance.now() - started) / 1000);
-      if (result.ok) {
-        // First what it is, so that whatever has an assembly has it too.
-        await catalog.artefacts.put(artefactId, 'types', result.stateTypes);
-        await catalog.artefacts.put(artefactId, 'assembly', result.assembly);
-      }
-      await this.#finish(() => finish(result));
-      // It was deleted meanwhile, and what it had until then.
-      if (!isNamed()) this.#unused.remove(artefactId);
-    } finally {
-      release?.();
-    }
-  }
-
   #ofReducer(reducerId: string, reducer: ReducerEntity): Compilation {
     const finish = async (result: CompileResult): Promise<void> => {
       const outcome = outcomeOf(result, this.#now(), reducer.codeBytes);
@@ -572,42 +490,6 @@ export class DeploymentService implements Deployments {
     };
     return { kind: 'projection', fields: projection, finish, isNamed };
   }
-
-  async #finish(update: () => Promise<void>): Promise<void> {
-    try {
-      await update();
-    } catch (error) {
-      if (!hasCode(error, 'NOT_FOUND')) throw error; // deleted meanwhile
-    }
-  }
-}
-
-/** What a compilation is of, and where its outcome goes. */
-interface Compilation {
-  readonly kind: 'reducer' | 'projection';
-  readonly fields: ArtefactFields;
-  /** Puts the outcome into the catalog. */
-  readonly finish: (result: CompileResult) => Promise<void>;
-  /** It is in the catalog still. */
-  readonly isNamed: () => boolean;
-}
-
-/** What the service refuses is refused again; of anything else it takes some tries to know. */
-function isLasting(error: unknown, attempt: number): boolean {
-  if (!(error instanceof StatefoldError)) return attempt >= ATTEMPTS;
-  return !error.retryable || attempt >= ATTEMPTS_OF_LOG;
-}
-
-function notStored(error: unknown): CompileResult {
-  const why = error instanceof StatefoldError ? error.message : 'see the log of the service';
-  const compilationError = `What came of the compilation could not be stored (${why}). Upload it again; where that ends the same, make it smaller.`;
-  return { ok: false, compilationError, diagnostics: [] };
-}
-
-/** A quota that was reached before the turn of the upload came is told in place of a compilation. */
-function unlessQuota(error: unknown): CompileResult {
-  if (!hasCode(error, 'QUOTA_EXCEEDED')) throw error;
-  return { ok: false, compilationError: error.message, diagnostics: [] };
 }
 
 const REMEMBERED_BINDINGS = 50;
@@ -617,20 +499,3 @@ const formerOf = ({ reducerId, className, boundAt, generation }: BindingEntity):
   boundAt,
   generation,
 });
-
-type Outcome = Pick<ArtefactFields, 'compiledAt' | 'discovered' | 'compilationError' | 'diagnostics' | 'codeBytes'> & {
-  readonly status: 'compiled' | 'failed';
-};
-
-function outcomeOf(result: CompileResult, compiledAt: string, sourceBytes = 0): Outcome {
-  const { diagnostics } = result;
-  if (result.ok)
-    return {
-      status: 'compiled',
-      compiledAt,
-      discovered: result.discovered,
-      codeBytes: sourceBytes + result.assembly.length + result.stateTypes.length,
-      ...(diagnostics.length > 0 ? { diagnostics } : {}),
-    };
-  return { status: 'failed', compiledAt, compilationError: result.compilationError, diagnostics };
-}
