@@ -1,4 +1,4 @@
-import type { Change, SwapCause } from '../core/change.js';
+import type { SwapCause } from '../core/change.js';
 import type { Head, RememberedCommand } from '../core/append-rules.js';
 import type { Fault } from '../core/event.js';
 import type { FenceState } from '../core/fence.js';
@@ -8,6 +8,7 @@ import { FaultTables } from './fault-tables.js';
 import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
 import { padded, pastAll, SEPARATOR, type StoreSection } from './local-store.js';
 import { PendingDrops } from './pending-drops.js';
+import { RecordedRows } from './recorded-rows.js';
 import { stateBytes, StoredBytes, type StoredBytesRow } from './stored-bytes.js';
 import { TABLES } from './tables.js';
 
@@ -264,17 +265,13 @@ function* descending(pairs: readonly number[], from: number, to: number): Genera
     if ((pairs[i] ?? 0) >= from && (pairs[i] ?? 0) <= to) yield [pairs[i] ?? 0, pairs[i + 1] ?? 0];
 }
 
-/** Where the name begins in the key of a recorded change: behind the table and the input. */
-const RECORDED_NAME_AT = TABLES.recordedChanges.length + padded(0).length;
-const recordedInputOf = (key: string): number =>
-  parseInt(key.slice(TABLES.recordedChanges.length, RECORDED_NAME_AT), 36);
-
 /** The tables of one tenant partition: typed names over one section of the local store. */
 export class PartitionTables {
   readonly section: StoreSection;
   readonly kept: KeptRevisions;
   readonly faults: FaultTables;
   readonly drops: PendingDrops;
+  readonly recorded: RecordedRows;
   /** Which sequences each projection's changes have. */
   readonly changes: ChangeIndex;
   /** Of the records that are folded. */
@@ -299,6 +296,7 @@ export class PartitionTables {
       bytesOf: (key, value) => stateBytes(key, { state: (value as KeyRow)[0] }),
       dropped: (bytes) => this.bytes.changeState(bytes, 0),
     });
+    this.recorded = new RecordedRows(section, this.drops);
     this.changes = new ChangeIndex(section);
   }
 
@@ -672,74 +670,6 @@ export class PartitionTables {
   /** The last change of the projection that was trimmed; 0: none. */
   trimmed(projectionId: string): number {
     return (this.section.get(`${TABLES.trimmed}${projectionId}`) as number | undefined) ?? 0;
-  }
-  /** Accepted changes of an input past the position to which projections are folded, by name, behind that of `past`. */
-  *recordedChanges(inputOffset: number, past = ''): Generator<readonly [name: string, Change]> {
-    const base = `${TABLES.recordedChanges}${padded(inputOffset)}`;
-    for (const [key, value] of this.section.range(
-      past === '' ? base : `${base}${past}\u0000`,
-      `${TABLES.recordedChanges}${padded(inputOffset + 1)}`,
-    ))
-      yield [key.slice(base.length), value as Change];
-  }
-  /** All of an input are given up. */
-  dropRecordedChanges(inputOffset: number): void {
-    this.drops.add(
-      `${TABLES.recordedChanges}${padded(inputOffset)}`,
-      `${TABLES.recordedChanges}${padded(inputOffset + 1)}`,
-    );
-  }
-  recordedChange(inputOffset: number, name: string): Change | undefined {
-    return this.section.get(`${TABLES.recordedChanges}${padded(inputOffset)}${name}`) as Change | undefined;
-  }
-  /** The first so many of them, of all inputs from this one on. */
-  *recordedFrom(
-    inputOffset: number,
-    limit: number,
-  ): Generator<readonly [inputOffset: number, name: string, change: Change]> {
-    for (const [key, value] of this.section.range(
-      `${TABLES.recordedChanges}${padded(inputOffset)}`,
-      pastAll(TABLES.recordedChanges),
-      { limit },
-    ))
-      yield [recordedInputOf(key), key.slice(RECORDED_NAME_AT), value as Change];
-  }
-  /** Inputs from `from` up to `end`, exclusive, that have recorded changes, ascending: those of the first rows; and where to go on, if there may be more. */
-  recordedInputs(
-    from: number,
-    end: number,
-    rows: number,
-  ): { readonly inputs: readonly number[]; readonly next: number | undefined } {
-    const keys = this.section.keys(
-      `${TABLES.recordedChanges}${padded(from)}`,
-      `${TABLES.recordedChanges}${padded(end)}`,
-      rows,
-    );
-    const inputs = [...new Set(keys.map(recordedInputOf))];
-    // The rest of the last input's rows, if it has more, is not of interest.
-    return { inputs, next: keys.length < rows ? undefined : (inputs.at(-1) ?? end) + 1 };
-  }
-  lastRecordedInput(): number | undefined {
-    for (const [key] of this.section.range(TABLES.recordedChanges, pastAll(TABLES.recordedChanges), {
-      limit: 1,
-      reverse: true,
-    }))
-      return recordedInputOf(key);
-    return undefined;
-  }
-  setRecordedChange(inputOffset: number, name: string, change: Change): void {
-    this.section.set(`${TABLES.recordedChanges}${padded(inputOffset)}${name}`, change);
-  }
-  dropRecordedChange(inputOffset: number, name: string): void {
-    this.section.delete(`${TABLES.recordedChanges}${padded(inputOffset)}${name}`);
-  }
-  /** Recorded inputs whose changes come in parts, and whether the last one is there. */
-  *parted(): Generator<readonly [inputOffset: number, whole: boolean]> {
-    for (const [key, whole] of this.section.range(TABLES.partedInputs, pastAll(TABLES.partedInputs)))
-      yield [parseInt(key.slice(1), 36), whole as boolean];
-  }
-  setParted(inputOffset: number, whole: boolean | undefined): void {
-    this.section.set(`${TABLES.partedInputs}${padded(inputOffset)}`, whole);
   }
   lastInput(projectionId: string): LastInput | undefined {
     return this.section.get(`${TABLES.lastInputs}${projectionId}`) as LastInput | undefined;

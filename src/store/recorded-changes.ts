@@ -1,5 +1,6 @@
 import { changeBytes, type Change } from '../core/change.js';
 import type { PartitionTables } from './partition-tables.js';
+import type { RecordedRows } from './recorded-rows.js';
 
 interface Held {
   readonly changes: Map<string, Change>;
@@ -25,7 +26,7 @@ const NO_PAGE: Page = { from: 0, end: 0, changes: new Map() };
  * inputs again. The last ones are held in memory, and put in the store before each checkpoint; past a bound all go there.
  */
 export class RecordedChanges {
-  readonly #tables: PartitionTables;
+  readonly #rows: RecordedRows;
   readonly #heldBytes: number;
   readonly #held = new Map<number, Held>();
   #bytes = 0;
@@ -39,12 +40,12 @@ export class RecordedChanges {
   /** Inputs whose changes come in parts: whether the last one is there. */
   readonly #parted: Map<number, boolean>;
 
-  constructor(tables: PartitionTables, heldBytes = HELD_BYTES) {
-    this.#tables = tables;
+  constructor({ recorded: rows }: Pick<PartitionTables, 'recorded'>, heldBytes = HELD_BYTES) {
+    this.#rows = rows;
     this.#heldBytes = heldBytes;
-    this.#last = tables.lastRecordedInput() ?? -1;
+    this.#last = rows.last() ?? -1;
     this.#spilledEnd = this.#last + 1;
-    this.#parted = new Map(tables.parted());
+    this.#parted = new Map(rows.parted());
   }
 
   get last(): number {
@@ -59,7 +60,7 @@ export class RecordedChanges {
     const stop = Math.min(end, this.#spilledEnd);
     // By the page: each look into the store goes over all that it has not yet written.
     for (let at: number | undefined = from; at !== undefined && at < stop;) {
-      const page = this.#tables.recordedInputs(at, stop, PAGE_ROWS);
+      const page = this.#rows.inputs(at, stop, PAGE_ROWS);
       for (const input of page.inputs) inputs.add(input);
       at = page.next;
     }
@@ -94,8 +95,7 @@ export class RecordedChanges {
 
   get(input: number, name: string): Change | undefined {
     return (
-      this.#held.get(input)?.changes.get(name) ??
-      (input < this.#spilledEnd ? this.#tables.recordedChange(input, name) : undefined)
+      this.#held.get(input)?.changes.get(name) ?? (input < this.#spilledEnd ? this.#rows.get(input, name) : undefined)
     );
   }
 
@@ -119,7 +119,7 @@ export class RecordedChanges {
   /** What the store has of an input, of a large one as it is read. */
   #stored(input: number): Iterable<readonly [name: string, change: Change]> {
     if (input < this.#page.from || input >= this.#page.end) this.#turnTo(input);
-    if (input >= this.#page.end) return this.#tables.recordedChanges(input);
+    if (input >= this.#page.end) return this.#rows.of(input);
     return this.#page.changes.get(input) ?? NOTHING;
   }
 
@@ -127,7 +127,7 @@ export class RecordedChanges {
     const changes = new Map<number, Map<string, Change>>();
     let rows = 0;
     let last = input;
-    for (const [at, name, change] of this.#tables.recordedFrom(input, PAGE_ROWS)) {
+    for (const [at, name, change] of this.#rows.from(input, PAGE_ROWS)) {
       const of = changes.get(at);
       if (of === undefined) changes.set(at, new Map([[name, change]]));
       else of.set(name, change);
@@ -141,7 +141,7 @@ export class RecordedChanges {
   /** Those behind the name, by name: as many as are wanted are read. */
   past(input: number, name: string): Iterable<readonly [name: string, change: Change]> {
     this.save();
-    return this.#tables.recordedChanges(input, name);
+    return this.#rows.of(input, name);
   }
 
   /** The states of the input's changes are in the store, and so will be the position past it. Of an input that has many they go by and by. */
@@ -153,19 +153,18 @@ export class RecordedChanges {
     }
     if (this.#parted.has(input)) this.#setParted(input, undefined);
     const saved = this.#saved.delete(input);
-    if (saved && held !== undefined && held.changes.size > PAGE_ROWS) return this.#tables.dropRecordedChanges(input);
-    if (saved) for (const name of held?.changes.keys() ?? []) this.#tables.dropRecordedChange(input, name);
+    if (saved && held !== undefined && held.changes.size > PAGE_ROWS) return this.#rows.dropAll(input);
+    if (saved) for (const name of held?.changes.keys() ?? []) this.#rows.delete(input, name);
     if (input >= this.#spilledEnd) return;
     const names: string[] = [];
-    for (const [name] of this.#stored(input))
-      if (names.push(name) > PAGE_ROWS) return this.#tables.dropRecordedChanges(input);
-    for (const name of names) this.#tables.dropRecordedChange(input, name);
+    for (const [name] of this.#stored(input)) if (names.push(name) > PAGE_ROWS) return this.#rows.dropAll(input);
+    for (const name of names) this.#rows.delete(input, name);
   }
 
   #setParted(input: number, whole: boolean | undefined): void {
     if (whole === undefined) this.#parted.delete(input);
     else this.#parted.set(input, whole);
-    this.#tables.setParted(input, whole);
+    this.#rows.setParted(input, whole);
   }
 
   /** Puts what is held in the store too, before each checkpoint. */
@@ -173,7 +172,7 @@ export class RecordedChanges {
     for (const [input, name] of this.#unsaved) {
       const change = this.#held.get(input)?.changes.get(name);
       if (change === undefined) continue;
-      this.#tables.setRecordedChange(input, name, change);
+      this.#rows.set(input, name, change);
       this.#saved.add(input);
     }
     this.#unsaved = [];

@@ -18,6 +18,7 @@ import { KeyReleases } from '../../src/projections/key-releases.js';
 import { PartedInput } from '../../src/projections/parted-input.js';
 import { ReducerFaults } from '../../src/aggregates/reducer-faults.js';
 import { RecordedChanges } from '../../src/store/recorded-changes.js';
+import { RecordedRows } from '../../src/store/recorded-rows.js';
 import { FaultTables } from '../../src/store/fault-tables.js';
 import { KeptRevisions } from '../../src/store/kept-revisions.js';
 import { PartitionTables } from '../../src/store/partition-tables.js';
@@ -359,7 +360,7 @@ mutant(
 
 mutant(
   'states that were told in a part, and do not come to the store of the next owner',
-  PartitionTables.prototype,
+  RecordedRows.prototype,
   'setParted',
   () => () => undefined,
   35,
