@@ -5,30 +5,22 @@ import type { TenantFeed } from '../feed/tenant-feeds.js';
 import type { CursorStore, DeadLetter, EndpointCheckpoint, EndpointHealth, Replay } from './cursor-store.js';
 import type { FeedHub } from '../feed/hub.js';
 import type { Timers } from '../feed/timers.js';
+import { DeliveryHealth, monotonic, onWallClock, type HealthLimits } from './delivery-health.js';
 import { DeliveryWindow, type WindowCheckpoint } from './delivery-window.js';
 import type { Filtered } from './endpoint-filter.js';
 import type { FairPermits } from './fair-permits.js';
 import { Lane, type LaneHome } from './lane.js';
-import { longestDelay, MAX_RETRY_AFTER_MS, retryDelay } from './retry-schedule.js';
+import { retryDelay } from './retry-schedule.js';
 import type { AttemptOutcome } from './webhook-client.js';
 import type { Message, MessageFeed } from './webhook-message.js';
 
-export interface EndpointLimits {
+export interface EndpointLimits extends HealthLimits {
   /** Messages taken and not done with, past which no more are taken. */
   readonly windowMessages: number;
   /** The same by the bytes of their items. */
   readonly windowBytes: number;
   /** Requests at once while the endpoint answers; one while it fails. */
   readonly concurrency: number;
-  /** Waits before the second attempt and on; after the last the message is a dead letter. */
-  readonly retryDelaysMs: readonly number[];
-  /** Failures in a row after which the endpoint counts as failing. */
-  readonly failuresToOpen: number;
-  /** Between two attempts while it fails: doubled from the first to the last. */
-  readonly firstPauseMs: number;
-  readonly lastPauseMs: number;
-  /** One that has failed for so long, without a delivery between, is to be disabled; 0: none is. */
-  readonly disableAfterMs: number;
 }
 
 /** What an endpoint is given by its deliverer. */
@@ -109,21 +101,9 @@ export class Endpoint<T> implements EndpointIdentity {
   readonly #hold: Hold;
   #deadLetters: readonly DeadLetter[] = [];
   #active = 0;
-  #failures = 0;
-  /** When the first failure of the row was, or what ended the row before; of the wall clock. */
-  #since: number | undefined;
-  /** Since when attempts have failed again and again, and when the latest did; of the wall clock. */
-  #failingSince: number | undefined;
-  #failedAt: number | undefined;
-  #pauseMs: number;
-  #pausedUntil = Number.NEGATIVE_INFINITY;
-  /** The endpoint itself asked for a pause until then. */
-  #askedUntil = Number.NEGATIVE_INFINITY;
-  /** When it did. */
-  #askedAt = Number.NEGATIVE_INFINITY;
+  readonly #health: DeliveryHealth;
   /** By the pace, no attempt before. */
   #paceAt = Number.NEGATIVE_INFINITY;
-  #lastFailure: string | undefined;
   #cancelTimer: (() => void) | undefined;
   #cancelPoll: (() => void) | undefined;
   #cancelAdvanced: (() => void) | undefined;
@@ -157,7 +137,7 @@ export class Endpoint<T> implements EndpointIdentity {
     };
     this.#live = new Lane(new DeliveryWindow<Message>(0, this.#home.capacity), Number.POSITIVE_INFINITY, this.#home);
     this.#hold = context.budget.tenant(tenantId).hold('webhooks');
-    this.#pauseMs = limits.firstPauseMs;
+    this.#health = new DeliveryHealth(context);
   }
 
   /**
@@ -178,7 +158,7 @@ export class Endpoint<T> implements EndpointIdentity {
       this.#replays = replays;
       this.#hold.set(this.#bytes);
       this.#deadLetters = checkpoint.deadLetters;
-      this.#restoreHealth(checkpoint.health);
+      this.#health.restore(checkpoint.health);
       if (resumed) this.#renew();
       this.#started = true;
       this.#tellWaiters();
@@ -280,8 +260,8 @@ export class Endpoint<T> implements EndpointIdentity {
     if (!window.hasRoom) return false;
     if (window.size === 0 || this.#hold.full === undefined) return true;
     const now = this.context.timers.now();
-    const idle = this.#active === 0 && now >= this.#pausedUntil && (window.nextDue() ?? Infinity) > now;
-    return idle && (!this.#failing || window.bytes < LEAST_BYTES);
+    const idle = this.#active === 0 && now >= this.#health.pausedUntil && (window.nextDue() ?? Infinity) > now;
+    return idle && (!this.#health.isFailing || window.bytes < LEAST_BYTES);
   }
 
   /** Takes more as soon as it may. */
@@ -304,11 +284,11 @@ export class Endpoint<T> implements EndpointIdentity {
   status(): EndpointStatus {
     const { end: _end, pending: _pending, deadLetters, replays = [], health } = this.checkpoint();
     return {
-      state: this.#stopped ? 'stopped' : this.#failing ? 'failing' : 'delivering',
+      state: this.#stopped ? 'stopped' : this.#health.isFailing ? 'failing' : 'delivering',
       cursor: this.#live.window.cursor,
       pending: this.#live.window.size,
       deadLetters,
-      lastFailure: this.#lastFailure,
+      lastFailure: this.#health.lastFailure,
       health,
       replays,
     };
@@ -322,7 +302,7 @@ export class Endpoint<T> implements EndpointIdentity {
   }
 
   #renew(): void {
-    this.#recovered();
+    this.#health.recovered();
     for (const { window } of this.#lanes) window.hurry(true);
   }
 
@@ -358,49 +338,13 @@ export class Endpoint<T> implements EndpointIdentity {
     if (this.#started) this.context.store.save(this.id, this.checkpoint());
   }
 
-  get #failing(): boolean {
-    return this.#failures >= this.context.limits.failuresToOpen;
-  }
-
-  get #hasFailedTooLong(): boolean {
-    const { limits, wallClock } = this.context;
-    const { disableAfterMs: most } = limits;
-    return most > 0 && this.#failing && this.#failingSince !== undefined && wallClock() - this.#failingSince >= most;
-  }
-
   #isStopped(): boolean {
     return this.#stopped;
   }
 
   #restored(tenant: TenantFeed, checkpoint: WindowCheckpoint, to: number, only?: readonly number[]): Promise<Lane<T>> {
-    const waitOf = (dueAt: number): number => this.#monotonic(dueAt, this.#longestPause);
+    const waitOf = (dueAt: number): number => monotonic(this.context, dueAt, this.#health.longestPause);
     return Lane.restored(tenant, checkpoint, to, this.#home, waitOf, only);
-  }
-
-  /** Between two attempts at a message. */
-  get #longestPause(): number {
-    return Math.max(longestDelay(this.context.limits.retryDelaysMs), MAX_RETRY_AFTER_MS);
-  }
-
-  /** A time of the wall clock by the timers' one. That clock may have been set since: it is never longer than `most` to wait. */
-  #monotonic(at: number, most: number): number {
-    return this.context.timers.now() + Math.min(Math.max(at - this.context.wallClock(), 0), most);
-  }
-
-  #onWallClock(at: number): number {
-    return Math.round(this.context.wallClock() + at - this.context.timers.now());
-  }
-
-  #restoreHealth(health: EndpointHealth | undefined): void {
-    if (health === undefined) return;
-    this.#failures = health.failures;
-    this.#since = health.since;
-    this.#failingSince = health.failingSince;
-    this.#failedAt = health.failedAt;
-    this.#lastFailure = health.reason;
-    if (health.pausedUntil === undefined) return;
-    this.#askedUntil = this.#monotonic(health.pausedUntil, MAX_RETRY_AFTER_MS);
-    this.#pausedUntil = this.#askedUntil;
   }
 
   #pump(): void {
@@ -408,8 +352,8 @@ export class Endpoint<T> implements EndpointIdentity {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     const now = this.context.timers.now();
-    if (now >= this.#pausedUntil) {
-      const limit = this.#failing ? 1 : this.context.limits.concurrency;
+    if (now >= this.#health.pausedUntil) {
+      const limit = this.#health.isFailing ? 1 : this.context.limits.concurrency;
       const paceMs = this.context.paceMs(this);
       while (this.#active < limit && (paceMs === 0 || now >= this.#paceAt)) {
         const next = this.#next(now);
@@ -425,7 +369,7 @@ export class Endpoint<T> implements EndpointIdentity {
       if (one !== undefined && (due === undefined || one < due)) due = one;
     }
     if (due === undefined) return;
-    const wait = Math.max(due, this.#pausedUntil, this.context.paceMs(this) === 0 ? 0 : this.#paceAt) - now;
+    const wait = Math.max(due, this.#health.pausedUntil, this.context.paceMs(this) === 0 ? 0 : this.#paceAt) - now;
     this.#cancelTimer = this.context.timers.after(Math.max(wait, 0), () => this.#pump());
   }
 
@@ -434,7 +378,7 @@ export class Endpoint<T> implements EndpointIdentity {
     const lanes = this.#lanes;
     for (let i = 0; i < lanes.length; i++) {
       const lane = lanes[(this.#turn + i) % lanes.length] as Lane<T>;
-      const message = lane.window.take(now, this.#failing);
+      const message = lane.window.take(now, this.#health.isFailing);
       if (message === undefined) continue;
       this.#turn = (this.#turn + i + 1) % lanes.length;
       return [lane, message];
@@ -444,7 +388,7 @@ export class Endpoint<T> implements EndpointIdentity {
 
   /** `byOwner`: the attempt was asked for. */
   #enqueue(lane: Lane<T>, message: Message, byOwner = false): void {
-    const permits = this.#failing ? this.context.probationPermits : this.context.permits;
+    const permits = this.#health.isFailing ? this.context.probationPermits : this.context.permits;
     this.#active++;
     let started = false;
     const withdraw = permits.acquire(this.tenantId, this.endpointId, (permit) => {
@@ -481,14 +425,13 @@ export class Endpoint<T> implements EndpointIdentity {
     if (outcome === undefined) {
       // The catalog has no endpoint any more, and is about to say so.
       window.released(position);
-      this.#pausedUntil = this.context.timers.now() + RESTART_MS;
+      this.#health.pause(RESTART_MS);
       return;
     }
     if (outcome.kind === 'delivered') this.#delivered(lane, position, begunAt);
     else if (outcome.kind === 'failed') {
-      if (!byOwner) this.#countFailure(outcome);
       this.#failed(lane, message, attempt, outcome, byOwner);
-      if (!byOwner && outcome.isOurs !== true && this.#hasFailedTooLong) this.context.failedTooLong(this);
+      if (!byOwner && outcome.isOurs !== true && this.#health.hasFailedTooLong) this.context.failedTooLong(this);
     } else {
       window.released(position);
       this.context.gone(this, outcome.url);
@@ -513,33 +456,9 @@ export class Endpoint<T> implements EndpointIdentity {
     // One that was given up, and was sent again.
     if (lane !== this.#live && this.#deadLetters.some((letter) => letter.position === position))
       this.#deadLetters = this.#deadLetters.filter((letter) => letter.position !== position);
-    const wasFailing = this.#failing;
-    // What was under way when the endpoint asked for a pause says nothing of it.
-    const asked = begunAt < this.#askedAt ? this.#askedUntil : Number.NEGATIVE_INFINITY;
-    this.#recovered();
-    this.#askedUntil = this.#pausedUntil = asked;
+    const wasFailing = this.#health.isFailing;
+    this.#health.delivered(begunAt);
     if (wasFailing) for (const { window } of this.#lanes) window.hurry();
-  }
-
-  #recovered(): void {
-    if (this.#failures > 0) this.#since = this.context.wallClock();
-    this.#failures = 0;
-    this.#failingSince = undefined;
-    this.#failedAt = undefined;
-    this.#pauseMs = this.context.limits.firstPauseMs;
-    this.#pausedUntil = Number.NEGATIVE_INFINITY;
-    this.#askedUntil = Number.NEGATIVE_INFINITY;
-  }
-
-  /** An attempt that nobody asked for: it counts against the endpoint, which is given a pause where there were many. */
-  #countFailure({ isOurs }: AttemptOutcome & { kind: 'failed' }): void {
-    const { limits, timers, wallClock } = this.context;
-    if (this.#failures === 0) this.#since = wallClock();
-    this.#failures++;
-    if (isOurs !== true) this.#countDays();
-    if (!this.#failing) return;
-    this.#pausedUntil = Math.max(this.#pausedUntil, timers.now() + this.#pauseMs);
-    this.#pauseMs = Math.min(this.#pauseMs * 2, limits.lastPauseMs);
   }
 
   #failed(
@@ -551,13 +470,8 @@ export class Endpoint<T> implements EndpointIdentity {
   ): void {
     const { limits, timers, random, wallClock } = this.context;
     const now = timers.now();
-    this.#lastFailure = outcome.reason;
     const asked = outcome.retryAfterMs ?? 0;
-    if (asked > 0) {
-      this.#askedAt = now;
-      this.#askedUntil = Math.max(this.#askedUntil, now + asked);
-      this.#pausedUntil = Math.max(this.#pausedUntil, this.#askedUntil);
-    }
+    this.#health.failed(outcome, !byOwner);
     // What its owner asked for takes nothing of the schedule, also where it came due meanwhile.
     if (byOwner || lane.window.isEarly(message.position, now))
       return lane.window.failedEarly(message.position, now + asked);
@@ -580,14 +494,6 @@ export class Endpoint<T> implements EndpointIdentity {
     this.context.buried(this, letter);
   }
 
-  /** Time in which nothing was attempted says nothing of the endpoint: the service was stopped, say, or there was no message. */
-  #countDays(): void {
-    const now = this.context.wallClock();
-    const isBegun = this.#failedAt !== undefined && now - this.#failedAt <= 2 * this.#longestPause;
-    if (!isBegun || this.#failingSince === undefined) this.#failingSince = now;
-    this.#failedAt = now;
-  }
-
   /** How far it is now. */
   checkpoint(): EndpointCheckpoint {
     const replays = this.#replays.map((lane): Replay => ({
@@ -595,7 +501,7 @@ export class Endpoint<T> implements EndpointIdentity {
       to: lane.to,
       ...(lane.only && { only: [...lane.only] }),
     }));
-    const health = this.#health;
+    const health = this.#health.row;
     return {
       ...this.#windowOf(this.#live),
       deadLetters: this.#deadLetters,
@@ -604,24 +510,12 @@ export class Endpoint<T> implements EndpointIdentity {
     };
   }
 
-  get #health(): EndpointHealth | undefined {
-    if (this.#since === undefined) return undefined;
-    return {
-      failures: this.#failures,
-      since: this.#since,
-      ...(this.#failingSince === undefined ? {} : { failingSince: this.#failingSince }),
-      ...(this.#failedAt === undefined ? {} : { failedAt: this.#failedAt }),
-      ...(this.#lastFailure === undefined || this.#failures === 0 ? {} : { reason: this.#lastFailure }),
-      ...(this.#askedUntil > this.context.timers.now() ? { pausedUntil: this.#onWallClock(this.#askedUntil) } : {}),
-    };
-  }
-
   #windowOf({ window }: Lane<T>): WindowCheckpoint {
     const { end, pending } = window.checkpoint();
     return {
       end,
       pending: pending.map(([position, attempts, dueAt]) =>
-        dueAt === undefined ? [position, attempts] : [position, attempts, this.#onWallClock(dueAt)],
+        dueAt === undefined ? [position, attempts] : [position, attempts, onWallClock(this.context, dueAt)],
       ),
     };
   }
