@@ -1,6 +1,6 @@
 import type { Change } from '../core/change.js';
 import { nextTurn } from '../core/slices.js';
-import type { StoreSection } from '../store/local-store.js';
+import type { StoreSection } from '../store/store-section.js';
 import type { ChangesWriter } from './changes-writer.js';
 
 /** Others have had their turn, and the disk has taken what was set; false: it is closed. */

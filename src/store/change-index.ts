@@ -1,4 +1,5 @@
-import { padded, pastAll, SEPARATOR, type StoreSection } from './local-store.js';
+import { padded, pastAll, SEPARATOR } from './keys.js';
+import type { StoreSection } from './store-section.js';
 import { TABLES } from './tables.js';
 
 const BLOCK = 256;

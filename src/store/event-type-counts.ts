@@ -1,4 +1,5 @@
-import { compareKeys, pastAll, type StoreSection } from './local-store.js';
+import { compareKeys, pastAll } from './keys.js';
+import type { StoreSection } from './store-section.js';
 import { TABLES } from './tables.js';
 
 /** What a partition has of one type of events. */

@@ -1,5 +1,6 @@
 import type { Fault } from '../core/event.js';
-import { pastAll, SEPARATOR, type StoreSection } from './local-store.js';
+import { pastAll, SEPARATOR } from './keys.js';
+import type { StoreSection } from './store-section.js';
 import { TABLES } from './tables.js';
 
 /** What the log says of an aggregate in one piece of code: versions that are passed over, and where a stopped process left it. */

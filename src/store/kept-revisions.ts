@@ -1,4 +1,5 @@
-import { pastAll, SEPARATOR, type StoreSection } from './local-store.js';
+import { pastAll, SEPARATOR } from './keys.js';
+import type { StoreSection } from './store-section.js';
 import { TABLES } from './tables.js';
 
 /** A former revision of a projection whose states are still there: what its code made of all inputs below the position. */

@@ -1,5 +1,5 @@
 import type { Code } from './fault-tables.js';
-import type { StoreSection } from './local-store.js';
+import type { StoreSection } from './store-section.js';
 import type { ReducerState } from './partition-tables.js';
 import { stateBytes, type StoredBytes } from './stored-bytes.js';
 import { TABLES } from './tables.js';

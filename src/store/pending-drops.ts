@@ -1,4 +1,5 @@
-import { pastAll, type StoreSection } from './local-store.js';
+import { pastAll } from './keys.js';
+import type { StoreSection } from './store-section.js';
 import { TABLES } from './tables.js';
 
 /** Where the removal ends (exclusive), and the key at which it goes on. */

@@ -1,5 +1,6 @@
 import type { Change } from '../core/change.js';
-import { padded, pastAll, type StoreSection } from './local-store.js';
+import { padded, pastAll } from './keys.js';
+import type { StoreSection } from './store-section.js';
 import type { PendingDrops } from './pending-drops.js';
 import { TABLES } from './tables.js';
 

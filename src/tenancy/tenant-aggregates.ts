@@ -9,7 +9,7 @@ import type {
 } from '../aggregates/aggregates.js';
 import { encodeCursor } from '../core/cursor.js';
 import type { Progress } from '../core/progress.js';
-import { compareKeys } from '../store/local-store.js';
+import { compareKeys } from '../store/keys.js';
 import type { TenantInput } from './tenant-input.js';
 
 /** A tenant's aggregates together: what the partitions answer is put together. */

@@ -1,7 +1,7 @@
 import { deserialize, serialize } from 'node:v8';
 import { asBinary, type RootDatabase } from 'lmdb';
 import { silentLogger } from '../../src/core/logger.js';
-import { StoreSection } from '../../src/store/local-store.js';
+import { StoreSection } from '../../src/store/store-section.js';
 import { OpenRanges } from '../../src/store/open-ranges.js';
 import { realImmediate, type Action, type Scheduler, type SimProcess } from './scheduler.js';
 

@@ -7,7 +7,8 @@ import fc from 'fast-check';
 import { MemoryBudget } from '../../src/core/budget.js';
 import { silentLogger, type Logger } from '../../src/core/logger.js';
 import { nextTurn } from '../../src/core/slices.js';
-import { LocalStore, type LocalStoreOptions, type StoreSection } from '../../src/store/local-store.js';
+import { LocalStore, type LocalStoreOptions } from '../../src/store/local-store.js';
+import type { StoreSection } from '../../src/store/store-section.js';
 import { TABLES } from '../../src/store/tables.js';
 import { until } from '../support/service.js';
 
