@@ -10,7 +10,8 @@ import type { Attempt, AttemptStore } from './attempt-store.js';
 import type { CursorStore, DeadLetter, EndpointCheckpoint, EndpointHealth } from './cursor-store.js';
 import type { EndpointWithUrl } from './endpoint-entities.js';
 import { checkpointId, type EndpointStatus } from './endpoint.js';
-import type { SentNow, WebhookDeliverer } from './webhook-deliverer.js';
+import type { WebhookDeliverer } from './webhook-deliverer.js';
+import type { SentNow } from './webhook-sender.js';
 import { messagesOf, type Message } from './webhook-message.js';
 
 export interface EndpointOperationsOptions {

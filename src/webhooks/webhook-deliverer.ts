@@ -1,14 +1,9 @@
-import type { KeyObject } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
-import { traced, tracing } from '../core/tracing.js';
 import { SERVICE, type AuditBegun, type AuditRecording, type AuditTrail } from '../audit/audit-entry.js';
 import type { Catalog, CatalogChange, EndpointEntity } from '../catalog/catalog.js';
 import { isClosed, onSuspension } from '../catalog/suspension.js';
-import { sealedThatSign } from '../catalog/webhook-secrets.js';
 import { backOff, type BackOff } from '../core/back-off.js';
 import { UNBOUNDED, type MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
-import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import { inSlices, mapped } from '../core/slices.js';
 import type { Logger } from '../core/logger.js';
@@ -17,7 +12,6 @@ import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import type { AttemptStore } from './attempt-store.js';
 import type { CursorStore, DeadLetter } from './cursor-store.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
-import type { ResolveHost } from './address-guard.js';
 import {
   endpointIds,
   endpointIdsOf,
@@ -36,15 +30,17 @@ import {
   type EndpointStatus,
 } from './endpoint.js';
 import { filterOf } from './endpoint-filter.js';
-import { ownHeadersOf, secretsOf, type DisabledFor, type Endpoints } from './endpoints.js';
+import type { DisabledFor, Endpoints } from './endpoints.js';
 import { FairPermits } from './fair-permits.js';
-import { besideOurs } from './own-headers.js';
 import { RETRY_DELAYS_MS } from './retry-schedule.js';
-import { WebhookClient, type AttemptOutcome } from './webhook-client.js';
-import { messagesOf, webhookHeaders, type Message } from './webhook-message.js';
-import { signingKeyOf } from './signature.js';
+import type { AttemptOutcome } from './webhook-client.js';
+import { messagesOf, type Message } from './webhook-message.js';
+import { WebhookSender, type SentNow, type WebhookSenderOptions } from './webhook-sender.js';
 
-export interface WebhookDelivererOptions {
+export interface WebhookDelivererOptions extends Pick<
+  WebhookSenderOptions,
+  'unseal' | 'allowPrivate' | 'timeoutMs' | 'resolve'
+> {
   readonly hub: FeedHub;
   readonly notified: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'list' | 'onChange'>;
@@ -55,15 +51,9 @@ export interface WebhookDelivererOptions {
   readonly attempts: AttemptStore;
   /** The tenant's webhooks are sent by this process. */
   readonly serves?: (tenantId: string) => boolean;
-  /** Opens a sealed secret: `whsec_…`. */
-  readonly unseal: (sealed: string) => string;
   readonly logger: Logger;
   /** What is taken and not delivered is held of it; without it an endpoint has its window, however many there are. */
   readonly budget?: MemoryBudget;
-  readonly allowPrivate: boolean;
-  /** Of one attempt. */
-  readonly timeoutMs: number;
-  readonly resolve?: ResolveHost;
   readonly clock?: Clock;
   readonly timers?: Timers;
   readonly random?: () => number;
@@ -127,9 +117,6 @@ const DEFAULT_LIMITS: WebhookLimits = {
 const DISABLING: BackOff = { first: 1_000, last: 60_000 };
 /** Tenants that are opened at once at a start, to deliver what the last run left. */
 const OPEN_AT_ONCE = 4;
-/** How many are kept opened, and how long: in the clear they are worth stealing. */
-const UNSEALED = 1_000;
-const UNSEALED_MS = 60_000;
 
 /** Delivers to every endpoint that the catalog has, as it has it at every moment. */
 export class WebhookDeliverer {
@@ -139,30 +126,14 @@ export class WebhookDeliverer {
   readonly #stopping = new Map<string, Promise<void>>();
   /** By endpoint id: the URL that wants no more, or failed for too long, until that is written down. */
   readonly #gone = new Map<string, string>();
-  readonly #client: WebhookClient;
-  readonly #clock: Clock;
+  readonly #sender: WebhookSender;
   readonly #context: EndpointContext;
-  /** By what is sealed, what attempts need of it again and again: to open it takes as long as to sign. */
-  readonly #keys: LRUCache<string, KeyObject>;
-  readonly #ownHeaders: LRUCache<string, Readonly<Record<string, string>>>;
   #closed = false;
 
   constructor(private readonly options: WebhookDelivererOptions) {
-    const { hub, store, notified, logger, allowPrivate, timeoutMs, resolve } = options;
-    const clock = options.clock ?? systemClock;
-    this.#clock = clock;
-    this.#client = new WebhookClient({
-      allowPrivate,
-      timeoutMs,
-      now: () => clock.now(),
-      ...(resolve === undefined ? {} : { resolve }),
-    });
-    const opened = { max: UNSEALED, ttl: UNSEALED_MS, ttlAutopurge: true };
-    const { unseal } = options;
-    this.#keys = new LRUCache({ ...opened, memoMethod: (sealed) => signingKeyOf(unseal(sealed)) });
-    this.#ownHeaders = new LRUCache({ ...opened, memoMethod: (sealed) => ownHeadersOf({ unseal }, { sealed }) });
+    const { hub, store, notified, logger, clock = systemClock, timers = systemTimers } = options;
+    this.#sender = new WebhookSender({ ...options, clock, timers });
     const limits = { ...DEFAULT_LIMITS, ...options.limits };
-    const timers = options.timers ?? systemTimers;
     this.#context = {
       hub,
       store,
@@ -266,10 +237,10 @@ export class WebhookDeliverer {
 
   /** Sends one message now, whatever the state of the endpoint, and its order and its pace; never rejects. */
   async sendNow(endpoint: EndpointWithUrl, message: Omit<Message, 'position'>): Promise<SentNow> {
-    const outcome = await this.#send(endpoint, message, new AbortController().signal);
+    const outcome = await this.#sender.send(endpoint, message, new AbortController().signal);
     // It may be gone meanwhile, with its attempts.
     if (endpointOf(this.options.catalog, endpoint.endpointId) !== undefined)
-      this.#record(endpoint, message, undefined, 1, outcome);
+      this.#sender.record(endpoint, message, undefined, 1, outcome);
     return outcome;
   }
 
@@ -280,7 +251,7 @@ export class WebhookDeliverer {
       ...this.#stopping.values(),
       ...[...this.#endpoints.values()].map((endpoint) => endpoint.stop()),
     ]);
-    await this.#client.close();
+    await this.#sender.close();
   }
 
   #endpointChanged({ id, previous }: CatalogChange<'endpoint'>): void {
@@ -408,105 +379,14 @@ export class WebhookDeliverer {
   ): Promise<AttemptOutcome | undefined> {
     const endpoint = endpointOf(this.options.catalog, endpointId);
     if (!isActive(endpoint)) return undefined;
-    const sent = await this.#sendTraced(endpoint, message, attempt, signal);
+    const sent = await this.#sender.attempt(endpoint, message, attempt, signal);
     if (!signal.aborted) {
       const { outcome, durationMs } = sent;
-      this.#record(endpoint, message, message.position, attempt, sent);
+      this.#sender.record(endpoint, message, message.position, attempt, sent);
       this.options.observer?.attempted?.({
         ...{ tenantId, endpointId, position: message.position, attempt, outcome, durationMs },
       });
     }
     return sent.outcome;
   }
-
-  /** The receiver gets the attempt's `traceparent`: what it does is a part of the attempt. */
-  async #sendTraced(
-    endpoint: EndpointWithUrl,
-    message: Message,
-    attempt: number,
-    signal: AbortSignal,
-  ): Promise<SentNow> {
-    const { tracer } = tracing;
-    if (tracer === undefined) return this.#send(endpoint, message, signal);
-    const attributes = {
-      'http.request.method': 'POST',
-      'server.address': new URL(endpoint.url).hostname,
-      'statefold.tenant': endpoint.tenantId,
-      'statefold.endpoint': endpoint.endpointId,
-      'statefold.position': message.position,
-      'statefold.attempt': attempt,
-      'messaging.message.id': message.id,
-    };
-    return traced(tracer, 'webhook.attempt', { kind: 'client', attributes }, async (span) => {
-      const sent = await this.#send(endpoint, message, signal, span.headers);
-      const { outcome } = sent;
-      span.set({ 'http.response.status_code': outcome.status });
-      if (outcome.kind !== 'delivered') span.fail(outcome.kind === 'failed' ? outcome.reason : 'gone');
-      return sent;
-    });
-  }
-
-  async #send(
-    endpoint: EndpointWithUrl,
-    message: Omit<Message, 'position'>,
-    signal: AbortSignal,
-    further: Readonly<Record<string, string>> = {},
-  ): Promise<SentNow> {
-    const { catalog } = this.options;
-    const { tenantId, endpointId } = endpoint;
-    const begun = this.#context.timers.now();
-    const at = this.#clock.now();
-    let outcome: AttemptOutcome;
-    try {
-      const signing = sealedThatSign(secretsOf(catalog, tenantId, endpoint), at).map((sealed) =>
-        this.#keys.memo(sealed),
-      );
-      if (signing.length === 0) throw new Error('the endpoint has no signing secret');
-      const body = message.body();
-      const ours = { ...further, ...webhookHeaders(message.id, at, body, signing) };
-      const own = endpoint.headers && this.#ownHeaders.memo(endpoint.headers.sealed);
-      const headers = own === undefined ? ours : besideOurs(own, ours);
-      outcome = await this.#client.post(endpoint.url, headers, body, signal);
-    } catch (error) {
-      this.options.logger.error(
-        { err: error, tenantId, endpointId, messageId: message.id },
-        'a webhook could not be signed',
-      );
-      const reason = 'it could not be signed';
-      outcome = { kind: 'failed', isOurs: true, status: undefined, reason, excerpt: '', retryAfterMs: undefined };
-    }
-    return { outcome, at, durationMs: Math.round(this.#context.timers.now() - begun) };
-  }
-
-  #record(
-    { tenantId, endpointId }: EndpointIdentity,
-    { id: messageId }: Pick<Message, 'id'>,
-    position: number | undefined,
-    attempt: number,
-    { outcome, at, durationMs }: SentNow,
-  ): void {
-    const { status } = outcome;
-    const excerpt = outcome.kind === 'delivered' ? '' : outcome.excerpt;
-    this.options.attempts.add(checkpointId(tenantId, endpointId), {
-      messageId,
-      ...(position === undefined ? {} : { position }),
-      attempt,
-      at: isoTimestamp(at),
-      durationMs,
-      ...(status === undefined ? {} : { status }),
-      ...(outcome.kind === 'delivered' ? {} : { error: errorOf(outcome) }),
-      ...(excerpt === '' ? {} : { responseExcerpt: excerpt }),
-    });
-  }
 }
-
-/** What became of a message that was sent, and when; `at` is milliseconds since the epoch. */
-export interface SentNow {
-  readonly outcome: AttemptOutcome;
-  readonly at: number;
-  readonly durationMs: number;
-}
-
-/** Why it is not delivered, in words. */
-export const errorOf = (outcome: Exclude<AttemptOutcome, { readonly kind: 'delivered' }>): string =>
-  outcome.kind === 'gone' ? 'answered 410: the endpoint wants no more' : outcome.reason;

@@ -6,7 +6,7 @@ import type { Attempt } from '../../webhooks/attempt-store.js';
 import type { EndpointOperations } from '../../webhooks/endpoint-operations.js';
 import { projectionOf, type EndpointWithUrl } from '../../webhooks/endpoint-entities.js';
 import { MAX_OWN_HEADERS, ownHeaderErrors } from '../../webhooks/own-headers.js';
-import { errorOf } from '../../webhooks/webhook-deliverer.js';
+import { errorOf } from '../../webhooks/webhook-sender.js';
 import { json, optionalJson, refuse } from '../bodies.js';
 import { described, paging, type Parameter } from '../parameters.js';
 import { page, pageBefore } from '../records.js';
