@@ -1,7 +1,16 @@
+import { StatefoldError } from '../core/errors.js';
 import type { Runner } from './code-host.js';
+
+/** Nothing names the code any more, and it has left the log: it is not run again, however often it is tried. */
+export class ForgottenCodeError extends StatefoldError {
+  constructor(artefactId: string) {
+    super('UNAVAILABLE', `the code of artefact ${artefactId} is not kept any more`);
+  }
+}
 
 /** What is known of a tenant's compiled code. */
 export interface CodeSource {
+  /** @throws ForgottenCodeError */
   assembly(artefactId: string): Promise<Buffer>;
   /** Of a reducer's artefact, or of `<projectionId>@<revision>`: it has too many strikes, its code is not to be run. */
   halted?(unitId: string): boolean;
@@ -15,6 +24,7 @@ export class TenantCode {
   readonly runner: Runner;
   readonly #source: CodeSource;
   readonly #loading: Map<string, Promise<void>>;
+  readonly #forgotten = new Set<string>();
 
   constructor(runner: Runner, source: CodeSource) {
     this.runner = runner;
@@ -25,6 +35,23 @@ export class TenantCode {
 
   isHalted(unitId: string): boolean {
     return this.#source.halted?.(unitId) === true;
+  }
+
+  /** The code was asked for, and is not kept any more. */
+  isForgotten(artefactId: string): boolean {
+    return this.#forgotten.has(artefactId);
+  }
+
+  /** Resolves when the artefact's classes are callable, with false where the code is not kept any more. */
+  async loads(artefactId: string): Promise<boolean> {
+    try {
+      await this.load(artefactId);
+      return true;
+    } catch (error) {
+      if (!(error instanceof ForgottenCodeError)) throw error;
+      this.#forgotten.add(artefactId);
+      return false;
+    }
   }
 
   /** Makes an artefact's classes callable in the runner; undefined when they are. */

@@ -1,4 +1,5 @@
-import type { ArtefactEntity, BindingEntity, Catalog, Entry } from '../catalog/catalog.js';
+import { artefactsOf, type ArtefactEntity, type BindingEntity, type Catalog, type Entry } from '../catalog/catalog.js';
+import { ForgottenCodeError } from '../code-host/tenant-code.js';
 import { StatefoldError } from '../core/errors.js';
 import type { BoundReducer } from '../aggregates/bindings.js';
 import type { TenantDefinitions } from '../tenancy/task-options.js';
@@ -19,12 +20,18 @@ export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDef
     caughtUp: () => catalog.caughtUp(),
     assembly: async (artefactId) => {
       const assembly = await catalog.artefacts.get(artefactId, 'assembly');
-      if (assembly === undefined)
-        throw new StatefoldError('UNAVAILABLE', `the compiled code of artefact ${artefactId} is not in the log`);
-      return assembly;
+      if (assembly !== undefined) return assembly;
+      if (!isNamed(catalog, tenantId, artefactId)) throw new ForgottenCodeError(artefactId);
+      throw new StatefoldError('UNAVAILABLE', `the compiled code of artefact ${artefactId} is not in the log`);
     },
   };
 }
+
+/** A reducer, or a revision of a projection that is remembered, has the code. */
+const isNamed = (catalog: Catalog, tenantId: string, artefactId: string): boolean =>
+  [...catalog.list('reducer', tenantId), ...catalog.list('projection', tenantId)].some(({ value }) =>
+    artefactsOf(value).includes(artefactId),
+  );
 
 function boundReducer(
   catalog: Catalog,

@@ -93,8 +93,12 @@ export class KeyReleases {
     const held = heldRow(tables, units, release);
     let outcome: ReleaseOutcome = { outcome: 'superseded' };
     const begun = hasOf(changes.recordedOf(offset), release.projectionId);
-    if (held !== undefined && (begun || !code.isHalted(held.unit.id))) {
-      await code.load(held.unit.artefactId);
+    if (
+      held !== undefined &&
+      (begun || !code.isHalted(held.unit.id)) &&
+      // Another revision took its place since.
+      (await code.loads(held.unit.artefactId))
+    ) {
       const run = new Run(this.#options, release, offset, held.unit, held.row);
       await run.finish();
       // What the runner has of the key says that it is faulted.

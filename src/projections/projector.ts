@@ -53,7 +53,10 @@ export interface ProjectorOptions {
   readonly changes: ChangesWriter;
   readonly builds: ProjectionBuilds;
   readonly releases: KeyReleases;
-  /** A halted revision is not fed any more. Its number never is again, since its states have a gap from there on. */
+  /**
+   * A halted revision is not fed any more. Its number never is again, since its states have a gap from there on. So it is with one whose
+   * code is not kept any more: whoever folds history again comes to it, and to the one that took its place.
+   */
   readonly code: TenantCode;
   readonly cursor: ProjectionCursor;
   /** A swap of a projection that was deleted is passed over. */
@@ -292,9 +295,9 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   /** Takes what the log has of the input's changes, and writes the rest: what the code gives for what comes behind them. */
   async #goOn(commit: StoredCommit, upTo: number): Promise<void> {
     await this.#allAcked();
-    const { changes, code } = this.#options;
+    const { changes } = this.#options;
     const units = this.#fed();
-    for (const artefactId of new Set(units.map((unit) => unit.artefactId))) await code.load(artefactId);
+    if (!(await this.#loads(units))) return;
     const input = new PartedInput(this.#options, commit, this.#units, units, this);
     // Of readers that compare what is stored with a fold of their own, none does before the input is passed.
     this.#setHalf(true);
@@ -365,10 +368,18 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     this.#mustGoOn();
   }
 
-  /** The units of all live projections that have not too many strikes. */
+  /** The units of all live projections that have not too many strikes, and whose code is kept. */
   #fed(): RevisionUnit[] {
     const { code } = this.#options;
-    return this.#units.filter(({ id }) => !code.isHalted(id));
+    return this.#units.filter(({ id, artefactId }) => !code.isHalted(id) && !code.isForgotten(artefactId));
+  }
+
+  /** False: the code of some is not kept any more, and others are to be fed. */
+  async #loads(units: readonly RevisionUnit[]): Promise<boolean> {
+    const { code } = this.#options;
+    for (const artefactId of new Set(units.map((unit) => unit.artefactId)))
+      if (!(await code.loads(artefactId))) return false;
+    return true;
   }
 
   #isLoading(artefactId: string): boolean {
@@ -379,8 +390,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
 
   async #project(commits: readonly StoredCommit[], upTo: number, foreseen?: Foreseen): Promise<void> {
     const units = foreseen?.units ?? this.#fed();
-    for (const artefactId of new Set(units.map((unit) => unit.artefactId))) await this.#options.code.load(artefactId);
-    if (this.#steps.closed) return;
+    if (!(await this.#loads(units)) || this.#steps.closed) return;
     const batch = new ProjectionBatch(commits);
     const started = performance.now();
     const given = await (foreseen?.given ?? batch.ask(this.#options.code.runner, units, this));
@@ -574,10 +584,17 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       builds.forget(projectionId, revision);
       return pass();
     }
-    const isTold = this.#isTold(offset);
-    if (isTold) builds.forget(projectionId, revision);
+    // The one before it was left out: it is not known here how the states of the two differ.
+    const isBehindGap = before === undefined && swap.cause !== 'build';
+    const isForgotten = !(await code.loads(swap.artefactId));
+    const isTold = !isBehindGap && (isForgotten || tables.hasErasures) && this.#isWhole(offset);
+    if (isTold || isForgotten) builds.forget(projectionId, revision);
     else await builds.finish(projectionId, swap, offset);
     const others = this.#units.filter((unit) => unit.projectionId !== projectionId);
+    if (isForgotten && !isTold) {
+      if (changes.isPassed(offset)) this.#leaveOut(projectionId, others);
+      return pass();
+    }
     this.#units = inUnitOrder([...others, ...unitsOf(projectionId, swap)]);
     const plan = {
       tables,
@@ -591,13 +608,14 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       ? new FollowingSwap(plan, (past) => changes.recordedPast(offset, past))
       : new TellingSwap(
           plan,
-          (values) => this.#writeSwap(values),
+          (values) => (isBehindGap && changes.isPassed(offset) ? this.#storeSwap(values) : this.#writeSwap(values)),
           await ToldOfSwap.of(projectionId, offset, changes, tables),
         );
     const changed = await made.run();
-    await this.#storeTold(projectionId, offset);
+    if (tables.hasErasures || isBehindGap) await this.#storeTold(projectionId, offset);
     const kept =
-      before !== undefined && code.isHalted(revisionUnit(projectionId, before.revision))
+      before !== undefined &&
+      (code.isHalted(revisionUnit(projectionId, before.revision)) || code.isForgotten(before.artefactId))
         ? 0
         : this.#options.keptRevisions;
     goLive(tables, swap, before, offset, changed, kept);
@@ -609,16 +627,32 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     if (before !== undefined) this.#options.code.runner.forget(revisionUnit(projectionId, before.revision));
   }
 
-  /** Of what was erased since, its code knows nothing: what the swap told holds, and a key of which it told nothing is as it was. */
-  #isTold(offset: number): boolean {
-    const { tables, changes } = this.#options;
-    return tables.hasErasures && changes.lastRecorded() > offset && !changes.isTrimmed(offset);
+  /**
+   * All that the swap told is there. Of what was erased since its code knows nothing, and where that is not kept it can't be asked: then
+   * what was told holds, and a key of which nothing was told is as it was.
+   */
+  #isWhole(offset: number): boolean {
+    const { changes } = this.#options;
+    return changes.lastRecorded() > offset && !changes.isTrimmed(offset);
   }
 
-  /** Of a swap that was told before something was erased, other keys are told now than then: what was told holds, for each key. */
+  /**
+   * A revision went live here whose code is not kept any more: there are no states of it, and those of the one before are not live. One whose
+   * code is kept took its place since, and comes to all states by itself.
+   */
+  #leaveOut(projectionId: string, others: RevisionUnit[]): void {
+    const { tables, reads } = this.#options;
+    const before = tables.liveProjection(projectionId);
+    if (before === undefined) return;
+    this.#units = others;
+    tables.setLiveProjection(projectionId, undefined);
+    tables.dropRevision(projectionId, before.revision);
+    reads.livesChanged();
+  }
+
+  /** Where other keys are told now than then, since something was erased, say, what was told holds, for each key. */
   async #storeTold(projectionId: string, offset: number): Promise<void> {
     const { tables, changes } = this.#options;
-    if (!tables.hasErasures) return;
     const { rows } = this.#options.slice ?? SLICE;
     const pace = new StorePace(
       () => tables.section.room(),
@@ -627,6 +661,12 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const turned = (): Promise<boolean> => pace.next().then(() => true);
     for await (const change of inSequence(changes, offset, rows, turned))
       if (change.projectionId === projectionId) storeNewer(tables, this.#units, change);
+  }
+
+  /** What differs was told when the swap was carried out: inputs behind it were come to. */
+  #storeSwap(values: readonly ChangeValue[]): Promise<void> {
+    for (const value of values) this.#store(this.#options.changes.droppedChange(value), undefined);
+    return Promise.resolve();
   }
 
   async #writeSwap(values: readonly ChangeValue[]): Promise<void> {

@@ -6,10 +6,12 @@ import { ARTEFACTS_TOPIC } from '../../src/catalog/artefacts.js';
 import { deleteTenant } from '../../src/catalog/tenants.js';
 import type { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import type { CodeHost, CompileResult } from '../../src/code-host/code-host.js';
+import { ForgottenCodeError } from '../../src/code-host/tenant-code.js';
 import { NotOwnerError, StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { CodeBytes } from '../../src/deployments/code-bytes.js';
 import { DeploymentService } from '../../src/deployments/deployment-service.js';
+import { tenantDefinitions } from '../../src/deployments/tenant-definitions.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { ProjectionLife } from '../../src/projections/projections.js';
 import { openCatalog, putTenant } from '../support/ground.js';
@@ -150,6 +152,21 @@ test('the code of revisions that are forgotten leaves the log; what is live stay
   }
   assert.ok(named().includes(artefactId));
   await until(async () => (await world.code()).filter((name) => name.endsWith('/sources')).length === 51);
+});
+
+test('whoever asks for code that has left the log is told whether it may come yet', async (t) => {
+  const world = await World.open(t);
+  const { deployments, catalog } = world;
+  const { assembly } = tenantDefinitions(catalog, TENANT);
+  const { projection } = await deployments.uploadProjection(TENANT, SOURCES, undefined, undefined);
+  await world.settled(deployments);
+  const isUnavailable = (error: unknown): boolean => error instanceof StatefoldError && error.code === 'UNAVAILABLE';
+  await assert.rejects(
+    assembly(projection.artefactId),
+    (error) => isUnavailable(error) && !(error instanceof ForgottenCodeError),
+  );
+  await deployments.deleteProjection(TENANT, projection.projectionId);
+  await assert.rejects(assembly(projection.artefactId), ForgottenCodeError);
 });
 
 test('what was compiled for a projection that was deleted meanwhile leaves the log', async (t) => {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { taskOptions } from '../../src/app/open-tasks.js';
 import type { CodeHost, ProjectChange, ProjectRequest, Runner } from '../../src/code-host/code-host.js';
+import { ForgottenCodeError } from '../../src/code-host/tenant-code.js';
 import type { Change } from '../../src/core/change.js';
 import { uuidv7 } from '../../src/core/ids.js';
 import { silentLogger } from '../../src/core/logger.js';
@@ -49,22 +50,28 @@ function project({ units, events, stateOf, reply }: ProjectRequest): ProjectChan
 export const stateOf = (code: number, key: string, times = 1): string =>
   JSON.stringify({ total: code * times, of: key });
 
-const loaded = new Set<string>();
-const runner: Runner = {
-  load: (artefactId) => void loaded.add(artefactId),
-  has: (artefactId) => loaded.has(artefactId),
-  unload: (artefactId) => void loaded.delete(artefactId),
-  fold: () => Promise.reject(new Error('there are no reducers')),
-  // Whoever folds in a process of its own leaves this one's event loop free meanwhile.
-  project: (request) => new Promise((resolve) => setImmediate(() => resolve(project(request)))),
-  forget: () => undefined,
-};
-const codeHost: CodeHost = {
-  compile: () => Promise.reject(new Error('nothing is compiled here')),
-  runner: () => runner,
-  dispose: () => Promise.resolve(),
-  close: () => Promise.resolve(),
-};
+/** The code in a process of its own; what it is asked for waits for `untilRun`. */
+function codeHostOf(untilRun: () => Promise<void>): CodeHost {
+  const loaded = new Set<string>();
+  const runner: Runner = {
+    load: (artefactId) => void loaded.add(artefactId),
+    has: (artefactId) => loaded.has(artefactId),
+    unload: (artefactId) => void loaded.delete(artefactId),
+    fold: () => Promise.reject(new Error('there are no reducers')),
+    project: async (request) => {
+      await untilRun();
+      // Whoever folds in a process of its own leaves this one's event loop free meanwhile.
+      return new Promise((resolve) => setImmediate(() => resolve(project(request))));
+    },
+    forget: () => undefined,
+  };
+  return {
+    compile: () => Promise.reject(new Error('nothing is compiled here')),
+    runner: () => runner,
+    dispose: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  };
+}
 
 export const keyOf = (i: number): string => `key-${String(i).padStart(8, '0')}`;
 
@@ -88,6 +95,9 @@ export class ManyKeysWorld {
   readonly #options: ManyKeysOptions;
   #target: BuildTarget | undefined;
   #appended = 0;
+  readonly #forgotten = new Set<string>();
+  /** What the code is asked for waits for it. */
+  gate: Promise<void> = Promise.resolve();
   /** What the log takes for the time. */
   now: () => number = () => Date.now();
 
@@ -115,12 +125,16 @@ export class ManyKeysWorld {
       env: { IDEMPOTENCY_WINDOW: '100', CHANGES_RETENTION_MS: String(HOUR_MS), FOLD_DEADLINE_MS: '5000' },
     });
     const storage = { log, codecs, store: { section: () => section } };
+    const codeHost = codeHostOf(() => this.gate);
     const task = new TenantTask({
       ...taskOptions(ground, storage, codeHost, TENANT, {
         bindAll: bindAll(),
         projections: () => (this.#target === undefined ? [] : [this.#target]),
         projectionExists: () => this.#target !== undefined,
-        assembly: () => Promise.resolve(Buffer.alloc(0)),
+        assembly: (artefactId) =>
+          this.#forgotten.has(artefactId)
+            ? Promise.reject(new ForgottenCodeError(artefactId))
+            : Promise.resolve(Buffer.alloc(0)),
       }),
       ...(rows !== undefined && { slice: { ...SLICE, rows } }),
       onStopped: (error) => assert.fail(error),
@@ -177,6 +191,11 @@ export class ManyKeysWorld {
   drop({ task }: Seat): void {
     this.#target = undefined;
     task.drop(PROJECTION);
+  }
+
+  /** The code is not in the log any more. */
+  forget(code: number): void {
+    this.#forgotten.add(`x${code}`);
   }
 
   /** All that was told so far is past its days. */
