@@ -223,11 +223,11 @@ export class ProjectionBuilds {
     }
   }
 
-  /** An aggregate was erased: what was folded before may have its events. */
+  /** An aggregate was erased: what was folded before, or is being folded, may have its events, and so may states that are to be taken over. */
   markErased(): void {
     this.#options.tables.markErased();
     for (const one of this.#builds.values())
-      if (one.progress.position > 0 || one.progress.seeded !== undefined)
+      if (one.step !== undefined || one.progress.position > 0 || one.progress.seedFrom !== undefined)
         this.#set(one, { ...one.progress, erased: true });
   }
 

@@ -98,6 +98,8 @@ export class ManyKeysWorld {
   readonly #forgotten = new Set<string>();
   /** What the code is asked for waits for it. */
   gate: Promise<void> = Promise.resolve();
+  /** How often it was. */
+  asked = 0;
   /** What the log takes for the time. */
   now: () => number = () => Date.now();
 
@@ -125,7 +127,10 @@ export class ManyKeysWorld {
       env: { IDEMPOTENCY_WINDOW: '100', CHANGES_RETENTION_MS: String(HOUR_MS), FOLD_DEADLINE_MS: '5000' },
     });
     const storage = { log, codecs, store: { section: () => section } };
-    const codeHost = codeHostOf(() => this.gate);
+    const codeHost = codeHostOf(() => {
+      this.asked++;
+      return this.gate;
+    });
     const task = new TenantTask({
       ...taskOptions(ground, storage, codeHost, TENANT, {
         bindAll: bindAll(),
