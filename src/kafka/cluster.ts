@@ -10,6 +10,8 @@ export interface ClusterOptions extends ConnectionSettings {
   /** `host:port` of brokers to start from. */
   readonly brokers: readonly string[];
   readonly requestTimeoutMs: number;
+  /** What is known of topics is not doubted before, milliseconds. */
+  readonly freshMs?: number | undefined;
 }
 
 export interface TopicLayout {
@@ -26,6 +28,8 @@ interface Answered<T> {
 }
 
 const TOPICS_PER_REQUEST = 500;
+/** A leader that is cut off from the controller answers as before: for so long who hears nothing of it takes it for the leader, milliseconds. */
+const FRESH_MS = 30_000;
 /** An election takes some hundred milliseconds: reads wait for it. */
 const MOVE_DELAYS_MS = [20, 50, 100, 200, 400];
 /** A connection that was reset is made again, past the first pause of its broker. */
@@ -54,6 +58,8 @@ export class Cluster {
   readonly #layouts = new Map<string, TopicLayout>();
   readonly #wanted = new Map<string, Promise<TopicLayout | undefined>>();
   #gathering: { topics: string[]; metadata: Promise<Metadata> } | undefined;
+  /** When all that is known was asked for last. */
+  #freshAt = performance.now();
 
   constructor(options: ClusterOptions) {
     this.#options = options;
@@ -90,6 +96,18 @@ export class Cluster {
   /** What is known of the topic may be old, and who told it too. */
   invalidate(topic: string): void {
     if (this.#layouts.delete(topic)) this.distrust();
+  }
+
+  /**
+   * Nothing was heard of what is followed. That is so where a leader is none any more and does not know it, too: now and then who leads is
+   * asked for again, of another broker than the last time.
+   */
+  freshen(): void {
+    const now = performance.now();
+    if (now < this.#freshAt + (this.#options.freshMs ?? FRESH_MS)) return;
+    this.#freshAt = now;
+    this.distrust();
+    for (const topic of this.#layouts.keys()) this.layout(topic).catch(() => undefined); // what is known holds
   }
 
   /** What was told by the broker that is asked first turned out wrong. */

@@ -96,3 +96,26 @@ test('a topic that was made anew has leaders again, though it counts its epochs 
   cluster.invalidate(topic);
   assert.equal((await cluster.findLeader(of)).port, brokers[0].port);
 });
+
+test('who follows a leader that is cut off, and none any more, comes to the one that is, though nothing fails', async (t) => {
+  const { brokers } = await oneCutOff(t);
+  const batch = encodeRecordBatch([{ key: Buffer.from('k'), value: Buffer.from('v') }], 0);
+  const [cutOff, leader] = brokers;
+  // It answers as before: that there is nothing new.
+  cutOff.answers = { ...cutOff.answers, Fetch: () => fetchedOf(topic, { records: Buffer.alloc(0) }) };
+  leader.answers = { ...leader.answers, Fetch: () => fetchedOf(topic, { end: 1, records: batch }) };
+  const log = new KafkaLog({ brokers: brokers.map(({ address }) => address), freshMs: 50 });
+  t.after(() => log.close());
+  assert.deepEqual((await log.read(of, 0, 1024)).records, []);
+  const found = await readWhenThere(log);
+  assert.deepEqual(found, ['v']);
+});
+
+/** As a follower reads, for some seconds at most. */
+async function readWhenThere(log: KafkaLog): Promise<readonly string[]> {
+  for (const until = performance.now() + 10_000; performance.now() < until;) {
+    const { records } = await log.read(of, 0, 1024, 100);
+    if (records.length > 0) return records.map(({ value }) => String(value));
+  }
+  return [];
+}
