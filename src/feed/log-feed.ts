@@ -5,6 +5,7 @@ import type { SharedCache } from '../core/shared-cache.js';
 import { overSlices } from '../core/slices.js';
 import type { BodyCodec } from '../log/codec/codec.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
+import { reached } from '../log/journal/retry.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 import type { Budget, Feed, ItemKind, Page } from './feed.js';
 import { Signal, type Advanced } from './signal.js';
@@ -50,7 +51,10 @@ const ITEMS_PER_READ = 4096;
 /** Offsets before the end of what is restored. */
 const RESTORED_TAIL = 4096;
 
-/** The accepted records of one partition of the log for every reader: the last ones from memory, what is older from the log. */
+/**
+ * The accepted records of one partition of the log for every reader: the last ones from memory, what is older from the log. Where that
+ * can't be reached a read is answered UNAVAILABLE, and whoever follows waits for it.
+ */
 export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> {
   readonly #options: LogFeedOptions<B, T>;
   readonly #tail: Tail<T>;
@@ -76,7 +80,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
   /** The first offset from which on all items can be read: the log has dropped those before. */
   async start(): Promise<number> {
     const { log, ref } = this.#options;
-    return Math.max(this.#first, await log.startOffset(ref));
+    return Math.max(this.#first, await reached(log.startOffset(ref)));
   }
 
   /** Up to this offset history is folded, of which only the end is likely to be read soon: the log has the rest. */
@@ -191,7 +195,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
   }
 
   async #recordsAt(offsets: readonly number[]): Promise<readonly LogRecord[]> {
-    const records = await recordsAt(this.#options.log, this.#options.ref, offsets);
+    const records = await reached(recordsAt(this.#options.log, this.#options.ref, offsets));
     if (records.length < offsets.length) await this.#mustStartBy(offsets[0] ?? 0);
     return records;
   }
@@ -200,7 +204,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
   async #mustStartBy(offset: number): Promise<void> {
     const { log, ref, isWhole } = this.#options;
     if (isWhole !== true) return;
-    const start = await log.startOffset(ref);
+    const start = await reached(log.startOffset(ref));
     if (start > offset)
       throw new InvariantError(
         `${ref.topic}-${ref.partition}: the log begins at ${start}, and ${offset} is asked for, of which nothing may ever be dropped: the log lost data`,
@@ -225,7 +229,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
 
   async #page(from: number, head: number, maxBytes: number): Promise<Read<T>> {
     const { log, ref } = this.#options;
-    const { records, next } = await readBelow(log, ref, from, head, maxBytes);
+    const { records, next } = await reached(readBelow(log, ref, from, head, maxBytes));
     if ((records[0]?.offset ?? next) > from) await this.#mustStartBy(from);
     const items: T[] = [];
     const past = records.findIndex(({ offset }) => offset >= head);

@@ -8,6 +8,7 @@ import { LogFeed } from '../feed/log-feed.js';
 import type { BodyCodec, RecordCodec } from '../log/codec/codec.js';
 import { FencedPartition, type EpochSource, type PartitionObserver } from '../log/journal/fenced-partition.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
+import { reached } from '../log/journal/retry.js';
 import type { Log, PartitionRef } from '../log/log.js';
 import { bytesOfValue, GATHERED } from './portions.js';
 import { ProjectionChanges, type AcceptedChanges } from './projection-changes.js';
@@ -448,7 +449,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
 
   async trim(projectionId: string): Promise<void> {
     const { log, ref, tables } = this.#options;
-    tables.trimChanges(projectionId, await log.startOffset(ref));
+    tables.trimChanges(projectionId, await reached(log.startOffset(ref)));
   }
 
   follow(projectionId: string, feed: ProjectionChanges): () => void {

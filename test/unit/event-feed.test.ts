@@ -198,22 +198,50 @@ test('from now on means what comes then; each time that all is there the subscri
 });
 
 /** A log of which all that is asked for lies in memory. */
-const inMemory = (folded: { readonly position: number }): LogFeed<EventsBody, Input> =>
+const inMemory = (
+  folded: { readonly position: number },
+  of: { readonly log: Log; readonly start: number } = { log: {} as Log, start: 0 },
+): LogFeed<EventsBody, Input> =>
   new LogFeed({
-    log: {} as Log,
     ref: { topic: 't', partition: 0 },
     codec: {} as BodyCodec<EventsBody>,
     kind: INPUTS,
     tailBytes: 64 * 1024 * 1024,
-    start: 0,
     voids: [],
     folded,
+    ...of,
   });
 
 function largeCommit(offset: number): Input {
   const one = commit(offset, 1);
   return { kind: 'commit', commit: { ...one, events: one.events.map((event) => ({ ...event, data: LARGE })) } };
 }
+
+test('history that can not be read while the log is away is waited for', async (t) => {
+  let isAway = true;
+  const log = {
+    // As a client of Kafka says it.
+    read: () => (isAway ? Promise.reject(new Error('no broker answers')) : Promise.resolve({ records: [], end: 1 })),
+    startOffset: () => Promise.resolve(0),
+  } as unknown as Log;
+  const feed = inMemory({ position: 1 }, { log, start: 1 });
+  await assert.rejects(feed.read(0, {}), { code: 'UNAVAILABLE' });
+  const tenant = { tenantId: 't1', events: feedOf(feed) } as TenantFeed;
+  const hub = hubOf(tenant);
+  t.after(() => hub.close());
+  const ends: number[] = [];
+  const reasons: unknown[] = [];
+  hub
+    .subscribe(
+      { tenantId: 't1', source: ALL_EVENTS, from: 1 },
+      { push: () => true, caughtUp: (end) => ends.push(end), ended: (reason) => reasons.push(reason) },
+    )
+    .start();
+  await assert.rejects(tenant.events.read(1, {}), { code: 'UNAVAILABLE' });
+  isAway = false;
+  await until(() => ends.length > 0, 'it is live');
+  assert.deepEqual(reasons, []);
+});
 
 test('events that are more together than a page takes are all pushed, live too', async (t) => {
   const folded = { position: 0 };
