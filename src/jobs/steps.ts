@@ -2,8 +2,8 @@
 export interface SteppedWork {
   /** One slice; false: there is nothing more to do now. */
   step(): Promise<boolean>;
-  /** A slice failed; after a while the next one begins where it did. */
-  failed(error: unknown): void;
+  /** A slice failed; after a while the next one begins where it did. `again`: so did the one before, and whoever logs it has. */
+  failed(error: unknown, again: boolean): void;
 }
 
 /** After a slice that failed, milliseconds. */
@@ -16,6 +16,8 @@ export class Steps {
   #signalled = false;
   #running = false;
   #closed = false;
+  /** The last slice failed. */
+  #failing = false;
 
   constructor(work: SteppedWork) {
     this.#work = work;
@@ -53,11 +55,15 @@ export class Steps {
     try {
       while (this.#signalled && !this.#closed) {
         this.#signalled = false;
-        while (!this.#closed && (await this.#work.step()));
+        for (let more = true; more && !this.#closed;) {
+          more = await this.#work.step();
+          this.#failing = false;
+        }
       }
     } catch (error) {
       if (this.#closed) return;
-      this.#work.failed(error);
+      this.#work.failed(error, this.#failing);
+      this.#failing = true;
       setTimeout(() => this.signal(), RETRY_MS).unref();
     } finally {
       this.#running = false;

@@ -38,13 +38,13 @@ export class Sweeper implements SteppedWork {
     this.#steps.close();
   }
 
-  failed(error: unknown): void {
-    this.#options.logger.warn({ err: error }, 'what was dropped could not be removed; trying again');
+  failed(error: unknown, again: boolean): void {
+    if (!again) this.#options.logger.warn({ err: error }, 'what was dropped could not be removed; trying again');
   }
 
+  /** Room first: while the store can't be written, what is removed would be held in memory. */
   async step(): Promise<boolean> {
-    if (!this.#options.drops.removeSome(this.#options.rowsPerSlice ?? SLICE.rows)) return false;
     await this.#pace.next();
-    return true;
+    return !this.#steps.closed && this.#options.drops.removeSome(this.#options.rowsPerSlice ?? SLICE.rows);
   }
 }

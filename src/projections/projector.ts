@@ -193,9 +193,9 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     if (!half) for (const resolve of this.#onWhole.splice(0)) resolve();
   }
 
-  failed(error: unknown): void {
+  failed(error: unknown, again: boolean): void {
     const { tenantId, logger } = this.#options;
-    logger.warn({ err: error, tenantId }, 'projections could not be folded; trying again');
+    if (!again) logger.warn({ err: error, tenantId }, 'projections could not be folded; trying again');
     for (const unit of this.#units) this.#options.code.runner.forget(unit.id);
     this.#interrupted = true;
   }

@@ -72,8 +72,8 @@ export class StandbyProjections implements SteppedWork {
     } else this.signal();
   }
 
-  failed(error: unknown): void {
-    this.#options.logger.warn({ err: error }, 'projections could not be followed; trying again');
+  failed(error: unknown, again: boolean): void {
+    if (!again) this.#options.logger.warn({ err: error }, 'projections could not be followed; trying again');
   }
 
   async step(): Promise<boolean> {
