@@ -1,6 +1,5 @@
 import { InvariantError } from '../core/errors.js';
 import { eventsOf, type AggregateCommit, type StoredCommit, type StoredEvent } from '../core/event.js';
-import { chunksOf } from '../core/parts.js';
 import { PAGE_BYTES, READ_BYTES } from '../core/reads.js';
 import type { EventsBody } from '../core/records.js';
 import { bytesOfCommit, commitsOf, type Input } from '../feed/inputs.js';
@@ -8,7 +7,29 @@ import type { LogFeed } from '../feed/log-feed.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 import type { EventsPage, EventsQuery } from './aggregates.js';
 
+const FIRST_COMMITS = 16;
+/** Of those that are asked for one by one, as who repeats many commands does. */
+const FIRST_ASKED = 64;
 const COMMITS_PER_READ = 256;
+
+/** How many commits are read at a time: few at first, since most aggregates are short and any of them may be large, and then by what they were. */
+class ReadSize {
+  commits: number;
+
+  constructor(first = FIRST_COMMITS) {
+    this.commits = first;
+  }
+
+  was(bytes: number): void {
+    this.commits = bytes > READ_BYTES ? Math.max(1, this.commits >> 2) : Math.min(2 * this.commits, COMMITS_PER_READ);
+  }
+}
+
+/** Commits as they were read, with the bytes of all that was read for them: of a transaction they are a part. */
+interface ReadCommits {
+  readonly commits: readonly AggregateCommit[];
+  readonly bytes: number;
+}
 
 /** A commit that somebody waits for. */
 interface Asked {
@@ -22,6 +43,7 @@ export class AggregateHistory {
   readonly #feed: Pick<LogFeed<EventsBody, Input>, 'at'>;
   readonly #tables: PartitionTables;
   readonly #asked: Asked[] = [];
+  readonly #askedSize = new ReadSize(FIRST_ASKED);
   #isReading = false;
 
   constructor(feed: Pick<LogFeed<EventsBody, Input>, 'at'>, tables: PartitionTables) {
@@ -46,12 +68,13 @@ export class AggregateHistory {
   async #readAsked(): Promise<void> {
     while (this.#asked.length > 0) {
       const all = this.#asked.splice(0).sort((a, b) => a.offset - b.offset);
-      for (const some of chunksOf(all, COMMITS_PER_READ)) await this.#readFor(some);
+      while (all.length > 0) this.#askedSize.was(await this.#readFor(all.splice(0, this.#askedSize.commits)));
     }
     this.#isReading = false;
   }
 
-  async #readFor(asked: readonly Asked[]): Promise<void> {
+  /** Resolves with the bytes that were read. */
+  async #readFor(asked: readonly Asked[]): Promise<number> {
     try {
       const commits = await this.#at([...new Set(asked.map(({ offset }) => offset))]);
       const found = new Map(commits.map((commit) => [commit.offset, commit]));
@@ -60,8 +83,10 @@ export class AggregateHistory {
         if (commit === undefined) reject(new InvariantError(`the commit at offset ${offset} is not in the log`));
         else resolve(commit);
       }
+      return bytesOf(commits);
     } catch (error) {
       for (const { reject } of asked) reject(error as Error);
+      return 0;
     }
   }
 
@@ -71,10 +96,12 @@ export class AggregateHistory {
   }
 
   /** What the commits at the offsets added to the aggregate: of a transaction its part. */
-  async #partsAt(aggregateId: string, offsets: readonly number[]): Promise<AggregateCommit[]> {
-    return (await this.#at(offsets)).flatMap((commit) =>
+  async #partsAt(aggregateId: string, offsets: readonly number[]): Promise<ReadCommits> {
+    const whole = await this.#at(offsets);
+    const commits = whole.flatMap((commit) =>
       commit.parts === undefined ? [commit] : commit.parts.filter((part) => part.aggregateId === aggregateId),
     );
+    return { commits, bytes: bytesOf(whole) };
   }
 
   /** Commits of an aggregate that hold events of versions in [from, to], in chunks; ascending, or all descending. */
@@ -84,20 +111,26 @@ export class AggregateHistory {
     to: number,
     reverse = false,
   ): AsyncGenerator<readonly AggregateCommit[]> {
+    for await (const { commits } of this.#read(aggregateId, from, to, reverse)) yield commits;
+  }
+
+  async *#read(aggregateId: string, from: number, to: number, reverse: boolean): AsyncGenerator<ReadCommits> {
     const first = this.#tables.commitBaseOf(aggregateId, from);
     if (first === undefined || to < from) return;
-    const chunk = async (offsets: number[]): Promise<AggregateCommit[]> =>
-      reverse ? (await this.#partsAt(aggregateId, offsets.reverse())).reverse() : this.#partsAt(aggregateId, offsets);
-    // Small chunks at first: most aggregates are short, and a page may end soon.
-    let size = 16;
+    const chunk = async (offsets: number[]): Promise<ReadCommits> => {
+      if (!reverse) return this.#partsAt(aggregateId, offsets);
+      const { commits, bytes } = await this.#partsAt(aggregateId, offsets.reverse());
+      return { commits: commits.toReversed(), bytes };
+    };
+    const size = new ReadSize();
     let offsets: number[] = [];
     for (const [, offset] of this.#tables.commitOffsets(aggregateId, first, to - 1, reverse)) {
       offsets.push(offset);
-      if (offsets.length < size) continue;
-      const commits = await chunk(offsets);
-      yield commits;
+      if (offsets.length < size.commits) continue;
+      const read = await chunk(offsets);
+      yield read;
       offsets = [];
-      size = bytesOf(commits) > READ_BYTES ? Math.max(1, size >> 2) : Math.min(size * 2, COMMITS_PER_READ);
+      size.was(read.bytes);
     }
     if (offsets.length > 0) yield await chunk(offsets);
   }
@@ -114,12 +147,13 @@ export class AggregateHistory {
     const last = Math.min(toVersion, head);
     const to = Math.min(last, from + limit - 1);
     const events: StoredEvent[] = [];
-    let bytes = 0;
-    for await (const commits of this.commits(aggregateId, from, to)) {
-      for (const commit of commits)
+    let [bytes, bytesRead] = [0, 0];
+    for await (const read of this.#read(aggregateId, from, to, false)) {
+      for (const commit of read.commits)
         for (const event of eventsOf(commit))
           if (event.version >= from && event.version <= to && bytes < PAGE_BYTES) bytes += push(events, event);
-      if (bytes >= PAGE_BYTES) break;
+      bytesRead += read.bytes;
+      if (bytes >= PAGE_BYTES || bytesRead >= PAGE_BYTES) break;
     }
     const reached = events.at(-1)?.version ?? to;
     return { events, nextVersion: reached < last && from <= last ? reached + 1 : undefined };
@@ -129,12 +163,13 @@ export class AggregateHistory {
     const from = Math.min(fromVersion ?? head, head);
     const to = Math.max(toVersion, from - limit + 1, 1);
     const events: StoredEvent[] = [];
-    let bytes = 0;
-    for await (const commits of this.commits(aggregateId, to, from, true)) {
-      for (const commit of commits)
+    let [bytes, bytesRead] = [0, 0];
+    for await (const read of this.#read(aggregateId, to, from, true)) {
+      for (const commit of read.commits)
         for (const event of [...eventsOf(commit)].reverse())
           if (event.version <= from && event.version >= to && bytes < PAGE_BYTES) bytes += push(events, event);
-      if (bytes >= PAGE_BYTES) break;
+      bytesRead += read.bytes;
+      if (bytes >= PAGE_BYTES || bytesRead >= PAGE_BYTES) break;
     }
     const reached = events.at(-1)?.version ?? to;
     return { events, nextVersion: reached > Math.max(toVersion, 1) && from >= to ? reached - 1 : undefined };

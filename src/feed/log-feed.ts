@@ -186,11 +186,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     // Taken before the log is waited for: the tail may drop them meanwhile.
     const recent = offsets.slice(old.length).map((offset) => this.#recentAt(offset));
     const items: T[] = [];
-    if (old.length > 0)
-      for (const record of await this.#recordsAt(old)) {
-        const item = this.#decode(record);
-        if (item !== undefined) items.push(item);
-      }
+    if (old.length > 0) await this.#decodeEach(await this.#recordsAt(old), items);
     return [...this.#left([...items, ...recent])];
   }
 
@@ -233,12 +229,16 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     if ((records[0]?.offset ?? next) > from) await this.#mustStartBy(from);
     const items: T[] = [];
     const past = records.findIndex(({ offset }) => offset >= head);
-    // In slices: a page of changes of many keys takes tens of milliseconds to decode.
-    await overSlices('pages', past < 0 ? records : records.slice(0, past), (record) => {
+    await this.#decodeEach(past < 0 ? records : records.slice(0, past), items);
+    return { from, end: past < 0 ? next : head, items };
+  }
+
+  /** In slices: a page of changes of many keys, or some large transactions, take tens of milliseconds to decode. */
+  #decodeEach(records: readonly LogRecord[], items: T[]): Promise<void> {
+    return overSlices('pages', records, (record) => {
       const item = this.#decode(record);
       if (item !== undefined) items.push(item);
     });
-    return { from, end: past < 0 ? next : head, items };
   }
 
   #decode({ offset, value }: LogRecord): T | undefined {

@@ -3,6 +3,7 @@ import { DAY_MS } from '../../core/clock.js';
 import { LOG_RESERVE_BYTES, SpaceCheck } from '../../core/disk-space.js';
 import { lmdbFailure, watchLoss } from '../../core/lmdb-failure.js';
 import { makeFilesPrivate, makePrivateFolder } from '../../core/private-folder.js';
+import { READ_BYTES } from '../../core/reads.js';
 import { nextTurn } from '../../core/slices.js';
 import {
   AppendIndefiniteError,
@@ -332,12 +333,12 @@ export class LmdbLog implements Log {
     return { records: out, end };
   }
 
-  // oxlint-disable-next-line typescript/require-await -- as above
   async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
     const lane = this.#lane(of);
     const { end: known } = lane;
     const there = offsets.filter((offset) => offset < known);
     const out: LogRecord[] = [];
+    let bytes = 0;
     for (let i = 0; i < there.length;) {
       const first = there[i] ?? 0;
       const base = this.#baseAtOrBefore(lane, first);
@@ -345,7 +346,12 @@ export class LmdbLog implements Log {
       const end = Math.max(first + 1, batch === undefined ? 0 : endOfBatch(base, batch));
       const from = i;
       while ((there[i] ?? end) < end) i++;
-      if (batch !== undefined) out.push(...pickRecords(base, batch, there.slice(from, i)));
+      if (batch === undefined) continue;
+      out.push(...pickRecords(base, batch, there.slice(from, i)));
+      // A batch is read whole, however little of it is asked for.
+      if ((bytes += batch.length) < READ_BYTES) continue;
+      bytes = 0;
+      await nextTurn();
     }
     return { records: out, end: known };
   }
