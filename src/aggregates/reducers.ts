@@ -82,6 +82,8 @@ function takenAtOnce(plans: readonly Planned[], first: number): number {
 
 const HISTORY_EVENTS = 1000;
 const HISTORY_BYTES = 4 * 1024 * 1024;
+/** Of the states that a frame begins with: they are read in one go, and held until it is answered. */
+const FRAME_STATE_BYTES = 8 * 1024 * 1024;
 const DEADLINE_TICK_MS = 50;
 
 /** Commits of an aggregate's history that are folded together: about as many as one turn has room for. */
@@ -118,6 +120,8 @@ export class Reducers implements TurnFold {
   /** What is stored and answered of earlier folds, while several tenants ask. */
   #taking: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
+  /** Bytes of states that were read for turns. */
+  #read = 0;
   #closed = false;
 
   constructor(options: ReducersOptions) {
@@ -182,7 +186,7 @@ export class Reducers implements TurnFold {
     if (this.#closed) throw new Error('the tenant is closed');
   }
 
-  /** One turn: all that was gathered for it goes to the runner as one frame. */
+  /** One turn: all that was gathered for it goes to the runner as one frame, or as several where the states before it are large. */
   async foldTurn(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined> {
     const shares = new Map<string, Share>();
     const shareOf = (aggregateId: string): Share => {
@@ -194,20 +198,15 @@ export class Reducers implements TurnFold {
     for (const ensure of ensures) shareOf(ensure.aggregateId).ensures.push(ensure);
     try {
       const items: Planned[] = [];
-      let events = 0;
+      let begun = this.#read;
       for (const share of shares.values()) {
         const prepared = await this.#prepare(share);
-        if (prepared === undefined) continue;
-        items.push({ share, ...prepared });
-        events += prepared.item.events.length;
+        if (prepared !== undefined) items.push({ share, ...prepared });
+        if (this.#read - begun < FRAME_STATE_BYTES) continue;
+        await (items.length > 0 ? this.#foldFrame(items.splice(0)) : nextTurn());
+        begun = this.#read;
       }
-      if (items.length > 0) {
-        this.#mustRun();
-        const started = performance.now();
-        const outcomes = await this.#options.code.runner.fold(items.map(({ item }) => item));
-        this.#options.observer?.folded?.(events, (performance.now() - started) / 1000);
-        await this.#taken(items, outcomes);
-      }
+      if (items.length > 0) await this.#foldFrame(items);
       return undefined;
     } catch (error) {
       if (!this.#closed) this.#options.logger.warn({ err: error }, 'states could not be folded');
@@ -217,6 +216,15 @@ export class Reducers implements TurnFold {
       }
       return error as Error;
     }
+  }
+
+  async #foldFrame(items: readonly Planned[]): Promise<void> {
+    this.#mustRun();
+    const started = performance.now();
+    const outcomes = await this.#options.code.runner.fold(items.map(({ item }) => item));
+    const events = items.reduce((sum, { item }) => sum + item.events.length, 0);
+    this.#options.observer?.folded?.(events, (performance.now() - started) / 1000);
+    await this.#taken(items, outcomes);
   }
 
   /** What the runner made is stored and answered: while several tenants ask, behind what it made before. */
@@ -267,6 +275,7 @@ export class Reducers implements TurnFold {
     const stop = faults.stopOf(share.aggregateId, reducer);
     const most = stop === undefined ? Infinity : stop.fault.version - 1;
     let row = this.#row(share.aggregateId, reducer);
+    this.#read += row?.state?.length ?? 0;
     const target = Math.min(most, head?.version ?? lastVersion(share.works.at(-1)?.commit) ?? 0);
     const first = Math.min(most, work?.commit.baseVersion ?? target);
     let commits: AggregateCommit[] = [];

@@ -1,0 +1,64 @@
+// Appends to many aggregates at once, each of which has a state of a megabyte.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Reducers } from '../../src/aggregates/reducers.js';
+import type { FoldItem, FoldOutcome } from '../../src/code-host/code-host.js';
+import type { AggregateCommit } from '../../src/core/event.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { LocalStore } from '../../src/store/local-store.js';
+import { NO_MARKS } from '../../src/store/fault-tables.js';
+import { PartitionTables } from '../../src/store/partition-tables.js';
+
+const LARGE = Buffer.alloc(1024 * 1024, 0x20);
+const COUNT = 60;
+const REDUCER = { aggregateType: 'a', artefactId: 'r', className: 'C', generation: 1 };
+
+const commitOf = (aggregateId: string): AggregateCommit => ({
+  ...{ offset: 2, commandId: 'c', aggregateId, aggregateType: 'a', baseVersion: 1, timestamp: 1 },
+  ...{ correlationId: undefined, causationId: undefined, metadata: undefined },
+  events: [{ eventId: 'e', eventType: 'E', data: Buffer.from('{}') }],
+});
+
+test('the code is given as many aggregates at once as have eight megabytes of states before', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'statefold-frames-'));
+  const store = new LocalStore({ path, logger: silentLogger });
+  const tables = new PartitionTables(store.section('t'));
+  const frames: number[] = [];
+  const fold = (items: readonly FoldItem[]): Promise<FoldOutcome[]> => {
+    frames.push(items.length);
+    return Promise.resolve(items.map(() => ({ states: [{ version: 2, state: Buffer.from('{}') }] })));
+  };
+  const reducers = new Reducers({
+    tables,
+    kept: { find: () => undefined, replaced: () => undefined },
+    code: { runner: { fold }, load: () => undefined, isHalted: () => false },
+    bindings: { of: () => REDUCER, isEmpty: false },
+    history: undefined,
+    faults: { stopOf: () => undefined, marks: () => NO_MARKS },
+    deadlineMs: 10_000,
+    listener: { shed: () => assert.fail('nothing is shed') },
+    logger: silentLogger,
+  } as unknown as ConstructorParameters<typeof Reducers>[0]);
+  t.after(async () => {
+    reducers.close();
+    await tables.section.close();
+    await store.close();
+    rmSync(path, { recursive: true });
+  });
+  const ids = Array.from({ length: COUNT }, (_, i) => `a-${i}`);
+  for (const id of ids) {
+    tables.addCommit(id, { version: 2, type: 'a', timestamp: 1 }, 1, 2);
+    const row = { generation: 1, version: 1, state: LARGE, lastModified: 1, offset: 1, fault: undefined };
+    tables.setReducerState(id, row);
+  }
+  const answers = await Promise.all(ids.map((id) => reducers.fold(commitOf(id))));
+  assert.ok(answers.every((answer) => 'state' in answer && answer.state?.toString() === '{}'));
+  assert.equal(
+    frames.reduce((sum, length) => sum + length, 0),
+    COUNT,
+  );
+  assert.ok(Math.max(...frames) <= 8, String(frames));
+});
