@@ -4,7 +4,7 @@ import { GENERATION_STRIDE, type Fault, type OrderedState } from '../core/event.
 import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings } from './bindings.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
-import { firstOf, jsonBytes, LIST_BYTES } from '../core/reads.js';
+import { firstOf, jsonBytes, LIST_BYTES, PAGE_BYTES } from '../core/reads.js';
 import type { FoldAnswer } from './reducer-turns.js';
 import type { Reducers } from './reducers.js';
 import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
@@ -32,6 +32,9 @@ export interface AggregateReadsOptions {
   readonly bindings: Bindings;
   readonly partition: AnsweringPartition;
 }
+
+/** Of aggregates that were faulted so many are looked at for a page: states of a binding before this one have no faults any more. */
+const LOOKED_AT = 1_000;
 
 const ALL_TYPES: TypesQuery = { after: '', limit: Infinity };
 
@@ -66,23 +69,30 @@ export class AggregateReads {
     return reducer === undefined ? undefined : this.#options.reducers.stored(aggregateId, reducer);
   }
 
-  /** Faults of the type's aggregates with an id after `after`. */
+  /** Faults of the type's aggregates with an id after `after`. `upTo`: up to this id; undefined: there are no more. */
   async faults(
     aggregateType: string,
     after: string,
     limit: number,
-  ): Promise<{ readonly faults: readonly Fault[]; readonly more: boolean }> {
+  ): Promise<{ readonly faults: readonly Fault[]; readonly upTo: string | undefined }> {
     await this.#options.partition.caughtUpAsOwner();
+    const { tables } = this.#options;
     const faults: Fault[] = [];
-    let bytes = 0;
-    for (const aggregateId of this.#options.tables.faults.aggregates(aggregateType, after)) {
-      const fault = this.row(aggregateId, aggregateType)?.fault;
-      if (fault === undefined) continue;
-      if (faults.length === limit || bytes >= LIST_BYTES) return { faults, more: true };
-      faults.push(fault);
-      bytes += jsonBytes(fault);
+    let upTo: string | undefined;
+    let [bytes, read, looked] = [0, 0, 0];
+    for (const aggregateId of tables.faults.aggregates(aggregateType, after)) {
+      if (looked++ === LOOKED_AT || read >= PAGE_BYTES) return { faults, upTo };
+      const stored = tables.reducerState(aggregateId);
+      read += stored?.state?.length ?? 0;
+      const fault = stored === undefined ? undefined : this.row(aggregateId, aggregateType)?.fault;
+      if (fault !== undefined) {
+        if (faults.length === limit || bytes >= LIST_BYTES) return { faults, upTo };
+        faults.push(fault);
+        bytes += jsonBytes(fault);
+      }
+      upTo = aggregateId;
     }
-    return { faults, more: false };
+    return { faults, upTo: undefined };
   }
 
   faultCount(aggregateType: string): number {

@@ -104,7 +104,7 @@ const aggregates = (of: Aggregates, deadlines: Deadlines): Aggregates => ({
 
 const projections = (of: Projections, deadlines: Deadlines): Projections => ({
   states: (query) => deadlines.within(of.states(query), lateRead),
-  statesOf: (projectionId, key) => deadlines.within(of.statesOf(projectionId, key), lateRead),
+  statesOf: (projectionId, key, cursor) => deadlines.within(of.statesOf(projectionId, key, cursor), lateRead),
   // Its reader takes as long as it takes.
   snapshot: (query) => of.snapshot(query),
   // It waits as long as its client asked.

@@ -1,6 +1,7 @@
 import { eventLoop } from '../core/event-loop.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
 import { PAGE_BYTES } from '../core/reads.js';
+import { SEPARATOR } from '../store/local-store.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionBuilds } from './projection-builds.js';
@@ -102,14 +103,9 @@ export class ProjectionReads implements Projections {
     return this.#options.tables.liveProjections().map(([projectionId]) => projectionId);
   }
 
-  async statesOf(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
-    await Promise.resolve();
-    this.#options.projections.mustServe();
-    const live = this.#options.tables.liveProjection(projectionId);
-    return (live?.classNames ?? []).flatMap((className, classIndex) => {
-      const row = this.#options.tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);
-      return row === undefined ? [] : [projectionStateOf(key, className, row)];
-    });
+  statesOf(projectionId: string, key: string, cursor?: string): Promise<ProjectionStatesPage> {
+    // Of this key alone: no key has the character.
+    return this.states({ projectionId, prefix: key + SEPARATOR, limit: Infinity, cursor });
   }
 
   get reached(): number {

@@ -1,6 +1,6 @@
 import { changeBytes, type Change } from '../core/change.js';
 import { eventLoop } from '../core/event-loop.js';
-import { inSlices, nextTurn, type Sliced } from '../core/slices.js';
+import { inSlices, nextTurn, overSlices, type Sliced } from '../core/slices.js';
 import type { FollowedFeed } from '../feed/feed.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { ChangesWriter } from './changes-writer.js';
@@ -110,15 +110,22 @@ export class ProjectionSnapshots {
     from: number,
   ): AsyncGenerator<readonly Change[], void, void> {
     const { tables } = this.#options;
-    const live = tables.liveProjection(projectionId);
-    const found: Located[] = [];
-    for (const key of keys)
-      for (const [classIndex, className] of (live?.classNames ?? []).entries()) {
-        const row = tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);
+    for (let isWhole = false; !isWhole;) {
+      const { revision, classNames } = tables.liveProjection(projectionId) ?? { revision: 0, classNames: [] };
+      const rows = [...keys].flatMap((key) =>
+        classNames.map((className, classIndex) => ({ key, className, classIndex })),
+      );
+      const found: Located[] = [];
+      // Few as they are, each may be a megabyte.
+      await overSlices('pages', rows, ({ key, className, classIndex }) => {
+        const row = tables.keyState(projectionId, revision, key, classIndex);
         const sequence = row && sequenceBy(row, from);
         if (sequence !== undefined) found.push({ sequence, key, className });
-      }
-    yield* this.#told(projectionId, found.sort(compare));
+      });
+      // The rows of a revision go with it.
+      isWhole = (tables.liveProjection(projectionId)?.revision ?? 0) === revision;
+      if (isWhole) yield* this.#told(projectionId, found.sort(compare));
+    }
   }
 
   async *#all({ projectionId, signal }: SnapshotQuery, from: number): AsyncGenerator<readonly Change[], void, void> {
@@ -152,6 +159,7 @@ export class ProjectionSnapshots {
       const done = eventLoop.slice('pages', () => {
         const until = performance.now() + SLICE_MS;
         let rows = 0;
+        let read = 0;
         for (const [key, classIndex, row] of tables.keyStates(projectionId, live.revision, '', at)) {
           at = [key, classIndex];
           const className = live.classNames[classIndex];
@@ -160,7 +168,10 @@ export class ProjectionSnapshots {
             const one = { sequence, key, className };
             if (after === undefined || compare(one, after) > 0) lowest.offer(one);
           }
-          if (++rows % ROWS_PER_LOOK === 0 && performance.now() >= until) return false;
+          read += row.state?.length ?? 0;
+          if (++rows % ROWS_PER_LOOK !== 0 && read < this.#bounds.pageBytes) continue;
+          read = 0;
+          if (performance.now() >= until) return false;
         }
         return true;
       });
@@ -191,7 +202,11 @@ export class ProjectionSnapshots {
       const classIndex = live?.classNames.indexOf(className) ?? -1;
       if (live === undefined || classIndex < 0) continue;
       const row = tables.keyState(projectionId, live.revision, key, classIndex);
-      if (row === undefined || (row.sequence !== sequence && row.fault === undefined)) continue;
+      if (row === undefined) continue;
+      if (row.sequence !== sequence && row.fault === undefined) {
+        bytes += row.state?.length ?? 0;
+        continue;
+      }
       const change = changeOfState(projectionId, live.revision, className, key, { ...row, sequence });
       bytes += changeBytes(change);
       page.push(change);

@@ -6,8 +6,8 @@ import type { Progress } from '../core/progress.js';
 export interface Projections {
   /** Keys of all classes of a projection, ascending by (key, className). */
   states(query: ProjectionStatesQuery): Promise<ProjectionStatesPage>;
-  /** The states of one key, one for each class that has any. */
-  statesOf(projectionId: string, key: string): Promise<readonly ProjectionState[]>;
+  /** The states of one key, one for each class that has any: a page of them, behind the cursor. */
+  statesOf(projectionId: string, key: string, cursor?: string): Promise<ProjectionStatesPage>;
   /**
    * The states as they are now, as changes in pages, ascending by sequence, and at last the sequence up to which they hold. Reading it goes
    * on for as long as its reader takes.

@@ -4,10 +4,11 @@ import { within } from '../core/within.js';
 import { revisionUnit } from '../core/ids.js';
 import { notFaulted, notRun, requireFault } from '../aggregates/aggregate-releases.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
-import type { KeyState, LiveProjection, PartitionTables } from '../store/partition-tables.js';
+import type { LiveProjection, PartitionTables } from '../store/partition-tables.js';
 import type { ExpectedFault } from '../aggregates/aggregates.js';
 import type { Fault } from '../core/event.js';
-import { fitting, jsonBytes, LIST_BYTES } from '../core/reads.js';
+import { fitting, jsonBytes, LIST_BYTES, PAGE_BYTES, READ_BYTES } from '../core/reads.js';
+import { nextTurn, overSlices } from '../core/slices.js';
 import type { ReleaseMode } from '../core/records.js';
 import { RELEASE_WAIT_MS } from '../aggregates/partition.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
@@ -22,7 +23,7 @@ export interface Faults {
   /** Keys of a projection, ascending by (key, class). */
   ofProjection(projectionId: string, query: FaultsQuery): Promise<KeyFaultsPage>;
   countOfProjection(projectionId: string): Promise<number>;
-  /** Takes on the faulted keys. @throws StatefoldError NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, FAULT_WITHOUT_KEY, ARTEFACT_FAULTED */
+  /** Takes on the faulted keys. @throws StatefoldError NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, FAULT_WITHOUT_KEY, ARTEFACT_FAULTED, RATE_LIMITED */
   releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]>;
 }
 
@@ -74,16 +75,23 @@ export interface TenantFaultsOptions {
 
 /** Of so many keys one request takes on all that stand. */
 const KEYS_PER_REQUEST = 1000;
+/** Of so many are the requests that are under way beside each other: each key waits in memory until the log has its record. */
+const KEYS_UNDER_WAY = 2 * KEYS_PER_REQUEST;
+const RETRY_SECONDS = 5;
 
 interface Held {
   readonly key: string;
   readonly classIndex: number;
-  readonly row: KeyState & { readonly fault: NonNullable<KeyState['fault']> };
+  readonly fault: Fault;
+  /** Bytes of the state that was read beside it, and is not kept. */
+  readonly read: number;
 }
 
 /** What of a tenant is faulted, and how it goes on. */
 export class TenantFaults implements Faults {
   readonly #options: TenantFaultsOptions;
+  /** Keys that requests take on now, at most. */
+  #underWay = 0;
 
   constructor(options: TenantFaultsOptions) {
     this.#options = options;
@@ -94,11 +102,15 @@ export class TenantFaults implements Faults {
     const pages = await Promise.all(
       (await this.#options.input.all()).map(({ reads }) => reads.faults(aggregateType, after, query.limit)),
     );
-    const all = pages.flatMap(({ faults }) => faults).sort((a, b) => (a.aggregateId < b.aggregateId ? -1 : 1));
-    const { shown: faults, more: left } = fitting(all, query.limit, jsonBytes);
-    const more = left || pages.some((page) => page.more);
-    const last = faults.at(-1);
-    return { faults, nextCursor: more && last !== undefined ? encodeCursor([last.aggregateId]) : undefined };
+    // Behind the first of these a partition may have more.
+    const [end] = pages.flatMap(({ upTo }) => upTo ?? []).sort();
+    const all = pages
+      .flatMap((page) => page.faults)
+      .filter(({ aggregateId }) => end === undefined || aggregateId <= end)
+      .sort((a, b) => (a.aggregateId < b.aggregateId ? -1 : 1));
+    const { shown: faults, more } = fitting(all, query.limit, jsonBytes);
+    const last = more ? faults.at(-1)?.aggregateId : end;
+    return { faults, nextCursor: last === undefined ? undefined : encodeCursor([last]) };
   }
 
   async countOfType(aggregateType: string): Promise<number> {
@@ -112,11 +124,14 @@ export class TenantFaults implements Faults {
     const faults: KeyFault[] = [];
     let last: readonly [string, number] = ['', 0];
     let bytes = 0;
-    for (const { key, classIndex, row } of this.#held(projectionId, cursor)) {
-      if (faults.length === query.limit || bytes >= LIST_BYTES) return { faults, nextCursor: encodeCursor(last) };
+    let bytesRead = 0;
+    for (const { key, classIndex, fault, read } of this.#held(projectionId, cursor)) {
+      if (faults.length === query.limit || bytes >= LIST_BYTES || bytesRead >= PAGE_BYTES)
+        return { faults, nextCursor: encodeCursor(last) };
       last = [key, classIndex];
-      faults.push({ key, fault: row.fault });
-      bytes += jsonBytes(row.fault);
+      faults.push({ key, fault });
+      bytes += jsonBytes(fault);
+      bytesRead += read;
     }
     return { faults, nextCursor: undefined };
   }
@@ -131,21 +146,35 @@ export class TenantFaults implements Faults {
 
   async releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]> {
     await Promise.resolve();
-    const { tables, code, projections } = this.#options;
+    const { tables, projections } = this.#options;
     projections.mustServe();
+    const live = tables.liveProjection(query.projectionId);
+    if (live === undefined) throw notFaulted(`the projection ${query.projectionId}`);
+    const most = query.key === undefined ? KEYS_PER_REQUEST : live.classNames.length;
+    if (this.#underWay > 0 && this.#underWay + most > KEYS_UNDER_WAY)
+      throw new StatefoldError(
+        'RATE_LIMITED',
+        'retries and skips of as many keys as the tenant may have at once are under way; send the request again when one has ended',
+        { retryAfterSeconds: RETRY_SECONDS },
+      );
+    this.#underWay += most;
+    try {
+      return await this.#releaseKeys(query, live);
+    } finally {
+      this.#underWay -= most;
+    }
+  }
+
+  async #releaseKeys(query: KeyReleaseQuery, live: LiveProjection): Promise<readonly KeyRelease[]> {
+    const { code } = this.#options;
     const { projectionId, key, className } = query;
-    const live = tables.liveProjection(projectionId);
-    const held: Held[] = [];
-    if (live === undefined) throw notFaulted(`the projection ${projectionId}`);
-    if (key === undefined) {
-      for (const one of this.#held(projectionId)) if (held.push(one) === KEYS_PER_REQUEST) break;
-    } else held.push(...this.#classes(live, projectionId, key));
+    const held = await (key === undefined ? this.#standing(projectionId) : this.#classes(live, projectionId, key));
     const meant = held.filter(({ classIndex }) => className === undefined || live.classNames[classIndex] === className);
     if (meant.length === 0)
       throw key === undefined
         ? notFaulted(`the projection ${projectionId}`)
         : notFaulted(`the key '${key}' of projection ${projectionId}`);
-    for (const { row } of meant) requireFault(row.fault, query);
+    for (const { fault } of meant) requireFault(fault, query);
     if (code.isHalted(revisionUnit(projectionId, live.revision))) throw notRun();
     const able = meant.filter((one) => one.key !== '' || query.mode === 'skip');
     if (able.length === 0)
@@ -157,19 +186,37 @@ export class TenantFaults implements Faults {
     return Promise.all(able.map((one) => this.#release(query, live, one)));
   }
 
-  /** All of them are known. */
-  #classes(live: LiveProjection, projectionId: string, key: string): Held[] {
+  /** The first of those that stand: some on a turn, since their states are read with them. */
+  async #standing(projectionId: string): Promise<readonly Held[]> {
+    const held: Held[] = [];
+    for (let isEnd = false; !isEnd;) {
+      const last = held.at(-1);
+      let read = 0;
+      isEnd = true;
+      for (const one of this.#held(projectionId, last && [last.key, last.classIndex])) {
+        if (held.push(one) === KEYS_PER_REQUEST) return held;
+        isEnd = (read += one.read) < READ_BYTES;
+        if (!isEnd) break;
+      }
+      if (isEnd) break;
+      await nextTurn();
+      this.#options.projections.mustServe();
+    }
+    return held;
+  }
+
+  /** Those of one key. */
+  async #classes(live: LiveProjection, projectionId: string, key: string): Promise<readonly Held[]> {
     const { tables } = this.#options;
-    const rows = live.classNames.map((_, classIndex) => ({
-      key,
-      classIndex,
-      row: tables.keyState(projectionId, live.revision, key, classIndex),
-    }));
-    if (rows.every(({ row }) => row === undefined))
-      throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
-    return rows.flatMap(({ classIndex, row }) =>
-      row?.fault === undefined ? [] : [{ key, classIndex, row: { ...row, fault: row.fault } }],
-    );
+    const held: Held[] = [];
+    let known = 0;
+    await overSlices('pages', [...live.classNames.keys()], (classIndex) => {
+      const row = tables.keyState(projectionId, live.revision, key, classIndex);
+      if (row !== undefined) known++;
+      if (row?.fault !== undefined) held.push({ key, classIndex, fault: row.fault, read: 0 });
+    });
+    if (known === 0) throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
+    return held;
   }
 
   *#held(projectionId: string, cursor?: readonly [string, number]): Generator<Held> {
@@ -178,14 +225,14 @@ export class TenantFaults implements Faults {
     if (live === undefined) return;
     for (const [key, classIndex] of tables.faults.keys(projectionId, live.revision, cursor)) {
       const row = tables.keyState(projectionId, live.revision, key, classIndex);
-      if (row?.fault !== undefined) yield { key, classIndex, row: { ...row, fault: row.fault } };
+      if (row?.fault !== undefined) yield { key, classIndex, fault: row.fault, read: row.state?.length ?? 0 };
     }
   }
 
   async #release(
     { projectionId, mode }: KeyReleaseQuery,
     live: LiveProjection,
-    { key, classIndex, row }: Held,
+    { key, classIndex, fault }: Pick<Held, 'key' | 'classIndex' | 'fault'>,
   ): Promise<KeyRelease> {
     const { input, projections } = this.#options;
     const commandId = randomUUID();
@@ -194,7 +241,7 @@ export class TenantFaults implements Faults {
     try {
       await input.first.propose({
         kind: 'ProjectionRelease',
-        value: { projectionId, revision: live.revision, className, key, eventId: row.fault.eventId, mode, commandId },
+        value: { projectionId, revision: live.revision, className, key, eventId: fault.eventId, mode, commandId },
       });
       const outcome = await within(told.outcome, RELEASE_WAIT_MS);
       return { key, className, changes: 0, fault: undefined, ...(outcome ?? { outcome: 'pending' }) };

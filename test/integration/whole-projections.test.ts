@@ -25,7 +25,7 @@ test('a swap, a rollback, a trim and a drop of many keys hold the event loop for
   };
   await wholeLife(world, seat, measured, async () => {
     assert.equal(seat.task.projections.life(PROJECTION).live?.revision, 4);
-    const [state] = await seat.task.projections.statesOf(PROJECTION, keyOf(KEYS - 1));
+    const [state] = (await seat.task.projections.statesOf(PROJECTION, keyOf(KEYS - 1))).states;
     assert.equal(state?.state?.toString(), stateOf(1, keyOf(KEYS - 1)));
   });
   assert.equal(seat.rows('s'), 0);

@@ -1677,6 +1677,7 @@ export interface Operations {
       readonly key: string;
     };
     readonly query: {
+      readonly cursor?: string | undefined;
       /** A position of the feed, as the header Statefold-Position of a 201 tells it: the answer has all events up to there, or is 503 NOT_CAUGHT_UP. */
       readonly waitFor?: number | undefined;
       /** With waitFor: how long to wait for it, 5 unless it is given. */
@@ -1685,6 +1686,7 @@ export interface Operations {
     readonly body: undefined;
     readonly answer: {
       readonly states: readonly ProjectionState[];
+      readonly nextCursor?: string;
     };
   };
   /** The revisions of a projection, the newest first. */

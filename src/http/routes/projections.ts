@@ -321,18 +321,22 @@ const getStates = route({
   summary: 'The states of one key, one a class',
   ofCatalog: true,
   lastingWith: 'waitFor',
-  query: WAIT_FOR,
-  answers: { 200: z.strictObject({ states: z.array(ProjectionState) }) },
+  query: { cursor: paging.cursor, ...WAIT_FOR },
+  answers: { 200: listOf('states', ProjectionState) },
   errors: ['NOT_CAUGHT_UP', 'NOT_FOUND'],
   serve: async ({ catalog, tenants, channels }, call) => {
     const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
     const key = requireName(call.parameter('key'), 'key', MAX_STATE_KEY);
+    const { cursor, ...wait } = call.query();
     const { projections } = await tenants.open(call.tenantId);
-    await channels.positionWaits.projection(call, projections, projectionId, call.query());
-    const states = await projections.statesOf(projectionId, key);
-    if (states.length === 0)
+    await channels.positionWaits.projection(call, projections, projectionId, wait);
+    const { states, nextCursor } = await projections.statesOf(projectionId, key, cursor);
+    if (states.length === 0 && cursor === undefined)
       throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
-    call.answer(200, statesJson(states, undefined));
+    call.answer(
+      200,
+      eventLoop.slice('pages', () => statesJson(states, nextCursor)),
+    );
   },
 });
 
