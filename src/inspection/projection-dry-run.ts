@@ -81,15 +81,18 @@ export async function dryRunProjection({
   }
 }
 
+/** Of all rows, without their states: many of those would not fit into memory. */
 export async function* rowsOf(
   source: ProjectionSource,
   projectionId: string,
   revision: number,
   between: () => Promise<void>,
-): AsyncGenerator<Row> {
+): AsyncGenerator<readonly [key: string, classIndex: number]> {
   const read = (after: Row | undefined): Iterable<Row> =>
     source.rows(projectionId, revision, after === undefined ? undefined : [after[0], after[1]]);
-  for await (const page of pagesOf(read, between)) yield* page;
+  const bytesOf = ([, , { state }]: Row): number => state?.length ?? 0;
+  for await (const page of pagesOf(read, between, bytesOf))
+    for (const [key, classIndex] of page) yield [key, classIndex];
 }
 
 /** @throws StatefoldError UNAVAILABLE where another revision is live by now */

@@ -1,7 +1,9 @@
 import type { ProjectionUnit, State } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
+import { eventLoop } from '../core/event-loop.js';
 import type { Fault, StoredCommit } from '../core/event.js';
 import { READ_BYTES } from '../core/reads.js';
+import { timedSlice } from '../core/slices.js';
 import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
 import { inputOffset } from '../feed/inputs.js';
 import type { ProjectionSource } from '../projections/projection-source.js';
@@ -32,7 +34,7 @@ export interface RefoldedKey {
 }
 
 const EVENTS_PER_BATCH = 1000;
-/** Keys that are compared in one go: no event is folded meanwhile, here and live. */
+/** Keys that are looked at together: as many of them as there is time for are compared in one go, while no event is folded, here and live. */
 const COMPARED = 250;
 
 /** A projection that is folded again from the tenant's first event, as far as its live one is. */
@@ -85,11 +87,13 @@ export class ProjectionRefold implements FoldedKeys<ProjectionUnit> {
   async aligned<T>(entries: Iterable<T> | AsyncIterable<T>, compare: (entry: T) => void): Promise<void> {
     let some: T[] = [];
     const compareSome = async (): Promise<void> => {
-      await this.#options.bench.breathe();
-      const { source } = this.#options;
-      for (let half = source.whole(); half !== undefined || this.#position < source.position(); half = source.whole())
-        await (half ?? this.#step());
-      for (const entry of some) compare(entry);
+      const { bench, source } = this.#options;
+      for (let at = 0; at < some.length;) {
+        await bench.breathe();
+        for (let half = source.whole(); half !== undefined || this.#position < source.position(); half = source.whole())
+          await (half ?? this.#step());
+        at = eventLoop.slice('pages', () => timedSlice(some, at, compare));
+      }
       some = [];
     };
     for await (const entry of entries) if (some.push(entry) >= COMPARED) await compareSome();

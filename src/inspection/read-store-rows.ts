@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { State } from '../code-host/code-host.js';
 import { GENERATION_STRIDE } from '../core/event.js';
 import { chunksOf } from '../core/parts.js';
@@ -7,16 +8,20 @@ import { quoted } from '../read-store/sql-text.js';
 export interface AggregateRow {
   readonly version: number;
   readonly generation: number;
-  readonly state: State;
+  readonly stateHash: string | null;
 }
 export interface KeyRow {
   readonly sequence: number;
-  readonly state: State;
+  readonly stateHash: string | null;
 }
 
 const ASKED_AT_ONCE = 200;
 
-const stateOf = (raw: string | null): State => (raw === null ? null : Buffer.from(raw));
+/** States themselves would be up to a megabyte each, of hundreds of rows. */
+const HASH = 'lower(hex(SHA256(state_raw))) AS state_hash';
+
+export const isRowOf = ({ stateHash }: Pick<KeyRow, 'stateHash'>, state: State): boolean =>
+  stateHash === (state === null ? null : createHash('sha256').update(state).digest('hex'));
 
 /** Rows of the read store as they are now, by id. @throws where it is away */
 export async function aggregateRows(
@@ -31,17 +36,17 @@ export async function aggregateRows(
       aggregate_id: string;
       version: string;
       log_offset: string;
-      state_raw: string | null;
+      state_hash: string | null;
     }>(
       store,
-      `SELECT aggregate_id, toString(version) AS version, toString(log_offset) AS log_offset, state_raw FROM aggregate_states FINAL
+      `SELECT aggregate_id, toString(version) AS version, toString(log_offset) AS log_offset, ${HASH} FROM aggregate_states FINAL
        WHERE tenant = ${quoted(tenantId)} AND aggregate_type = ${quoted(aggregateType)} AND aggregate_id IN (${some.map(quoted).join()})`,
     );
     for (const row of found)
       rows.set(row.aggregate_id, {
         version: Number(row.version),
         generation: Math.floor(Number(row.log_offset) / GENERATION_STRIDE),
-        state: stateOf(row.state_raw),
+        stateHash: row.state_hash,
       });
   }
   return rows;
@@ -57,13 +62,13 @@ export async function keyRows(
   const rows = new Map<string, KeyRow>();
   const nameOf = (className: string, key: string): string => `${className}\u0000${key}`;
   for (const some of chunksOf(keys, ASKED_AT_ONCE)) {
-    const found = await select<{ class_name: string; key: string; sequence: string; state_raw: string | null }>(
+    const found = await select<{ class_name: string; key: string; sequence: string; state_hash: string | null }>(
       store,
-      `SELECT class_name, key, toString(sequence) AS sequence, state_raw FROM projection_states FINAL
+      `SELECT class_name, key, toString(sequence) AS sequence, ${HASH} FROM projection_states FINAL
        WHERE tenant = ${quoted(tenantId)} AND projection_id = ${quoted(projectionId)} AND key IN (${some.map(quoted).join()})`,
     );
     for (const row of found)
-      rows.set(nameOf(row.class_name, row.key), { sequence: Number(row.sequence), state: stateOf(row.state_raw) });
+      rows.set(nameOf(row.class_name, row.key), { sequence: Number(row.sequence), stateHash: row.state_hash });
   }
   return (className, key) => rows.get(nameOf(className, key));
 }

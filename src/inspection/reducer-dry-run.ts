@@ -1,6 +1,6 @@
 import type { Unit } from '../code-host/code-host.js';
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
-import { chunksOf } from '../core/parts.js';
+import { READ_BYTES } from '../core/reads.js';
 import type { ReducerState } from '../store/partition-tables.js';
 import type { ReducerDryRunOptions } from './dry-run.js';
 import type { DryRunTally } from './dry-run-tally.js';
@@ -17,8 +17,9 @@ export interface ReducerDryRun {
   readonly loadBound: (bound: Unit) => Promise<Unit>;
 }
 
-/** Aggregates that are folded side by side. */
+/** Aggregates that are folded side by side; of those whose stored states are large fewer. */
 const WINDOW = 64;
+const WINDOW_BYTES = 2 * READ_BYTES;
 
 interface Chosen {
   readonly source: AggregateSource;
@@ -41,10 +42,9 @@ export async function dryRunReducer(
   const result = tally.class({ className: unit.className, aggregateType, comparedWith: bound?.className, total });
   const old = bound === undefined ? undefined : await run.loadBound(bound);
   let folded = 0;
-  for await (const window of windows(chosen(run, aggregateType))) {
-    const pairs = window
-      .map((one) => pairOf(one, aggregateType, unit, bound, old))
-      .filter((pair) => pair !== undefined);
+  const read = (one: Chosen): Pair | undefined => pairOf(one, aggregateType, unit, bound, old);
+  const bytesOf = ({ before }: Pair): number => (before instanceof Refold ? 0 : (before?.state?.length ?? 0));
+  for await (const pairs of windows(chosen(run, aggregateType), read, bytesOf)) {
     await refoldAll(
       bench,
       pairs.flatMap(({ now, before }) => (before instanceof Refold ? [now, before] : [now])),
@@ -117,6 +117,24 @@ export async function* aggregatesOf(
       yield ids.map((aggregateId) => ({ source, aggregateId }));
 }
 
-export async function* windows<T>(paged: AsyncIterable<readonly T[]>): AsyncGenerator<readonly T[]> {
-  for await (const page of paged) yield* chunksOf(page, WINDOW);
+/** What is read of each, where it is there. */
+export async function* windows<T, R>(
+  paged: AsyncIterable<readonly T[]>,
+  read: (one: T) => R | undefined,
+  bytesOf: (of: R) => number,
+): AsyncGenerator<readonly R[]> {
+  let window: R[] = [];
+  let bytes = 0;
+  for await (const page of paged)
+    for (const one of page) {
+      const found = read(one);
+      if (found === undefined) continue;
+      window.push(found);
+      bytes += bytesOf(found);
+      if (window.length < WINDOW && bytes < WINDOW_BYTES) continue;
+      yield window;
+      window = [];
+      bytes = 0;
+    }
+  if (window.length > 0) yield window;
 }

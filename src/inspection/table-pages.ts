@@ -1,21 +1,31 @@
+import { READ_BYTES } from '../core/reads.js';
+
 /** Entries that are read in one go of a table that may be long. */
 const PAGE = 500;
 
-/** Reads a table that others write to, a page at a time: `read` gives what comes after an entry. `between` is awaited before each further one. */
+/**
+ * Reads a table that others write to, a page at a time: `read` gives what comes after an entry. `between` is awaited before each further one.
+ * `bytesOf`: of an entry whose size is worth counting.
+ */
 export async function* pagesOf<T>(
   read: (after: T | undefined) => Iterable<T>,
   between: () => Promise<void>,
+  bytesOf: (entry: T) => number = () => 0,
 ): AsyncGenerator<readonly T[]> {
-  for (let last: T | undefined; ;) {
+  let last: T | undefined;
+  for (let isLast = false; !isLast;) {
     const page: T[] = [];
+    let bytes = 0;
+    isLast = true;
     for (const entry of read(last)) {
       page.push(entry);
-      if (page.length === PAGE) break;
+      bytes += bytesOf(entry);
+      isLast = page.length < PAGE && bytes < READ_BYTES;
+      if (!isLast) break;
     }
-    if (page.length > 0) yield page;
-    if (page.length < PAGE) return;
     last = page.at(-1);
-    await between();
+    if (page.length > 0) yield page;
+    if (!isLast) await between();
   }
 }
 

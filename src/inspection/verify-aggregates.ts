@@ -4,7 +4,7 @@ import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import { sameState } from '../projections/projection-unit.js';
 import type { ReducerState } from '../store/partition-tables.js';
 import { sampleOf } from './table-pages.js';
-import type { AggregateRow } from './read-store-rows.js';
+import { isRowOf, type AggregateRow } from './read-store-rows.js';
 import { aggregatesOf, windows } from './reducer-dry-run.js';
 import { Refold, refoldAll } from './refold.js';
 import type { Bench } from './scratch-runner.js';
@@ -23,6 +23,10 @@ export interface VerifyAggregates {
   readonly readStoreRows: (aggregateIds: readonly string[]) => Promise<ReadonlyMap<string, AggregateRow> | undefined>;
 }
 
+interface Chosen {
+  readonly source: AggregateSource;
+  readonly aggregateId: string;
+}
 interface Checked {
   readonly refold: Refold;
   readonly stored: ReducerState | undefined;
@@ -32,13 +36,14 @@ interface Checked {
 export async function verifyAggregates(run: VerifyAggregates, which: AggregatesToVerify): Promise<readonly string[]> {
   const { bench, sources, aggregateType, tally } = run;
   const unknown: string[] = [];
-  for await (const window of windows(chosen(run, which, unknown))) {
-    const checked = window.map(({ source, aggregateId }) => checkedOf(run, source, aggregateId));
+  const read = ({ source, aggregateId }: Chosen): Checked => checkedOf(run, source, aggregateId);
+  const bytesOf = ({ stored }: Checked): number => stored?.state?.length ?? 0;
+  for await (const checked of windows(chosen(run, which, unknown), read, bytesOf)) {
     await refoldAll(
       bench,
       checked.map(({ refold }) => refold),
     );
-    const rows = await run.readStoreRows(window.map(({ aggregateId }) => aggregateId));
+    const rows = await run.readStoreRows(checked.map(({ refold }) => refold.aggregateId));
     if (rows === undefined) tally.readStoreAway = true;
     for (const { refold, stored } of checked) {
       const { aggregateId, version, state, fault } = refold;
@@ -74,7 +79,7 @@ export async function verifyAggregates(run: VerifyAggregates, which: AggregatesT
 function verdictOf(row: AggregateRow | undefined, { version, state }: Refold, generation: number | undefined): Verdict {
   if (row === undefined) return 'absent';
   if (row.version !== version || row.generation !== generation) return 'behind';
-  return sameState(row.state, state) ? 'equal' : 'different';
+  return isRowOf(row, state) ? 'equal' : 'different';
 }
 
 function checkedOf(
@@ -93,7 +98,7 @@ async function* chosen(
   { bench, sources, aggregateType }: VerifyAggregates,
   { aggregateIds, sample, seed }: AggregatesToVerify,
   unknown: string[],
-): AsyncGenerator<readonly { readonly source: AggregateSource; readonly aggregateId: string }[]> {
+): AsyncGenerator<readonly Chosen[]> {
   if (aggregateIds === undefined) {
     yield await sampleOf(
       aggregatesOf(sources, aggregateType, () => bench.breathe()),
@@ -102,7 +107,7 @@ async function* chosen(
     );
     return;
   }
-  const found: { readonly source: AggregateSource; readonly aggregateId: string }[] = [];
+  const found: Chosen[] = [];
   for (const aggregateId of new Set(aggregateIds)) {
     const source = sources[partitionOf(aggregateId, sources.length)];
     if (source?.head(aggregateId)?.type === aggregateType) found.push({ source, aggregateId });

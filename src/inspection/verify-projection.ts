@@ -2,10 +2,10 @@ import type { ProjectionUnit } from '../code-host/code-host.js';
 import type { ProjectionSource } from '../projections/projection-source.js';
 import { sameState } from '../projections/projection-unit.js';
 import type { KeyState, LiveProjection } from '../store/partition-tables.js';
-import { pagesOf, sampleOf } from './table-pages.js';
+import { sampleOf } from './table-pages.js';
 import { rowOf, rowsOf } from './projection-dry-run.js';
 import { ProjectionRefold, type RefoldedKey } from './projection-refold.js';
-import type { KeyRow } from './read-store-rows.js';
+import { isRowOf, type KeyRow } from './read-store-rows.js';
 import type { Bench } from './scratch-runner.js';
 import type { KeysToVerify, Verdict } from './verification.js';
 import type { VerifyTally } from './verify-tally.js';
@@ -100,7 +100,7 @@ function readStoreVerdict(found: KeyRow | undefined, row: KeyState | undefined, 
   if (found === undefined) return state === null ? 'equal' : 'absent';
   // A fault has a sequence of its own, which the read store is not told of.
   if (found.sequence !== row?.sequence && row?.fault === undefined) return 'behind';
-  return sameState(found.state, state) ? 'equal' : 'different';
+  return isRowOf(found, state) ? 'equal' : 'different';
 }
 
 /** Undefined: all. */
@@ -114,8 +114,5 @@ async function chosenKeys(
 }
 
 async function* keysOf({ bench, source, projectionId, live }: VerifyProjection): AsyncGenerator<readonly string[]> {
-  type Row = readonly [key: string, classIndex: number, row: KeyState];
-  const read = (after: Row | undefined): Iterable<Row> =>
-    source.rows(projectionId, live.revision, after === undefined ? undefined : [after[0], after[1]]);
-  for await (const page of pagesOf(read, () => bench.breathe())) yield page.map(([key]) => key);
+  for await (const [key] of rowsOf(source, projectionId, live.revision, () => bench.breathe())) yield [key];
 }

@@ -36,3 +36,20 @@ test('a sample is the same for the same seed, has each entry once, and none is f
   // Of 1,200 half, give or take far more than chance does.
   assert.ok(early > 450 && early < 750, String(early));
 });
+
+test('a page ends with what is large, and all pages have each entry once', async () => {
+  const sizes = Array.from({ length: 40 }, (_, i) => (i % 3 === 0 ? 700_000 : 10));
+  const pages: (readonly number[])[] = [];
+  let waits = 0;
+  const rowsAfter = (after: number | undefined): number[] =>
+    Array.from(sizes.keys()).filter((i) => after === undefined || i > after);
+  const paged = pagesOf(
+    rowsAfter,
+    () => Promise.resolve(void waits++),
+    (i) => sizes[i] ?? 0,
+  );
+  for await (const page of paged) pages.push(page);
+  assert.deepEqual(pages.flat(), Array.from(sizes.keys()));
+  for (const page of pages) assert.ok(page.reduce((sum, i) => sum + (sizes[i] ?? 0), 0) <= 1024 * 1024 + 700_000);
+  assert.ok(waits >= pages.length - 1 && pages.length >= 7);
+});
