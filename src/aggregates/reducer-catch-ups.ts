@@ -12,7 +12,7 @@ import type { Reducers } from './reducers.js';
 import type { KeptStates } from '../store/kept-states.js';
 import type { CatchUpProgress, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
-import { FOLD_READ_BYTES, SHORT_FOLD_READ_BYTES } from '../core/reads.js';
+import { FOLD_READ_BYTES, PAGE_BYTES, SHORT_FOLD_READ_BYTES } from '../core/reads.js';
 import { background } from '../core/background.js';
 
 export interface ReducerCatchUpsOptions {
@@ -55,7 +55,7 @@ interface Run {
 
 /** How much of history is read together: an aggregate's commits in it are folded in one go. */
 const WINDOW = { bytes: 16 * 1024 * 1024, commits: 40_000 };
-/** Faulted aggregates that are looked at in one turn. */
+/** Faulted aggregates that are looked at in one turn; fewer where their states, which are read with them, are large. */
 export const FAULTED_PER_TURN = 500;
 const STANDING_AT_ONCE = 256;
 
@@ -129,9 +129,9 @@ export class ReducerCatchUps {
   /** Some aggregates were faulted when other code was bound, and have not been folded by this yet; true also where there are too many to be looked at. */
   #mayStand(reducer: BoundReducer): boolean {
     const { faults } = this.#options.tables;
-    return (
-      faults.aggregateCount(reducer.aggregateType) > FAULTED_PER_TURN || this.#standing(reducer, '').ids.length > 0
-    );
+    if (faults.aggregateCount(reducer.aggregateType) > FAULTED_PER_TURN) return true;
+    const { ids, next } = this.#standing(reducer, '');
+    return ids.length > 0 || next !== undefined;
   }
 
   /** Those of the next faulted aggregates behind an id, as many as are looked at in a turn. `next`: the last one that was; undefined: there are no more. */
@@ -141,10 +141,12 @@ export class ReducerCatchUps {
   ): { readonly ids: readonly string[]; readonly next: string | undefined } {
     const { tables } = this.#options;
     const ids: string[] = [];
-    let looked = 0;
+    let [looked, read] = [0, 0];
     for (const aggregateId of tables.faults.aggregates(aggregateType, after)) {
-      if (tables.reducerState(aggregateId)?.generation !== generation) ids.push(aggregateId);
-      if (++looked === FAULTED_PER_TURN) return { ids, next: aggregateId };
+      const row = tables.reducerState(aggregateId);
+      if (row?.generation !== generation) ids.push(aggregateId);
+      read += row?.state?.length ?? 0;
+      if (++looked === FAULTED_PER_TURN || read >= PAGE_BYTES) return { ids, next: aggregateId };
     }
     return { ids, next: undefined };
   }
@@ -157,8 +159,10 @@ export class ReducerCatchUps {
     const { tables } = this.#options;
     if (tables.faults.aggregateCount(aggregateType) > FAULTED_PER_TURN) return 0;
     let first = Infinity;
+    let read = 0;
     for (const aggregateId of tables.faults.aggregates(aggregateType, '')) {
       const row = tables.reducerState(aggregateId);
+      if ((read += row?.state?.length ?? 0) >= PAGE_BYTES) return 0;
       if (row?.generation === generation) first = Math.min(first, row.offset);
     }
     return first;

@@ -11,7 +11,8 @@ import type { SinkSource } from './sink-source.js';
 const STREAMS: readonly SinkStream[] = ['events', 'states', 'changes'];
 /** Of a tenant that wasn't read before; from there on as many as what they took last time suggests. */
 const FIRST_STATES = 16;
-const MOST_STATES = 4096;
+/** They are read in one go, and each may be a megabyte, however small those before were. */
+const MOST_STATES = 32;
 /** Between two readings of a stream that fails. */
 const READ_BACK_OFF_MS: BackOff = { first: 200, last: 30_000 };
 /** Between two attempts to write what was read of a tenant, when the store refuses it and takes what others have. */
@@ -257,16 +258,15 @@ export class SinkTenant {
    * Of the aggregates of a page's commits, portion by portion, until about `maxBytes` are there. @returns the exclusive offset up to
    * which the states of all commits are among the rows.
    */
-  async #addStates({ commits, released, end }: CommitsPage, rows: Rows, maxBytes: number): Promise<number> {
+  async #addStates({ changed, end }: CommitsPage, rows: Rows, maxBytes: number): Promise<number> {
     const { source } = this;
     const before = rows.bytes;
     for (let at = 0; ;) {
       const ids = new Set<string>();
       const first = rows.bytes;
-      for (; at < commits.length && ids.size < this.#statesAtOnce; at++)
-        for (const { aggregateId } of partsOf(commits[at] as StoredCommit)) ids.add(aggregateId);
-      const upTo = commits[at]?.offset ?? end;
-      if (upTo === end) for (const aggregateId of released) ids.add(aggregateId);
+      for (; at < changed.length && ids.size < this.#statesAtOnce; at++)
+        for (const aggregateId of changed[at]?.aggregateIds ?? []) ids.add(aggregateId);
+      const upTo = changed[at]?.offset ?? end;
       if (ids.size > 0) {
         const states = source.aggregateStates([...ids], upTo, upTo < this.#statesAnewTo);
         rows.addStates(source.tenantId, await answered(states, this.#deadlineMs, 'aggregateStates'));
@@ -326,8 +326,8 @@ export class SinkTenant {
 
 interface CommitsPage {
   readonly commits: readonly StoredCommit[];
-  /** Aggregates whose states are other ones from there on, without a commit. */
-  readonly released: readonly string[];
+  /** Aggregates whose states are other ones from there on, by a commit or without one, ascending. */
+  readonly changed: readonly { readonly offset: number; readonly aggregateIds: readonly string[] }[];
   /** Projections that are deleted, of which no changes are given any more. */
   readonly dropped: readonly string[];
   /** Aggregates that were erased. */
@@ -339,16 +339,21 @@ interface CommitsPage {
 type CommitsReader = (from: number) => Promise<CommitsPage>;
 
 function commitsIn({ items, end }: Page<Input>): CommitsPage {
-  const released: string[] = [];
+  const changed: { readonly offset: number; readonly aggregateIds: readonly string[] }[] = [];
   const dropped: string[] = [];
   const erased: string[] = [];
   for (const input of items) {
     if (input.kind === 'erased') erased.push(input.aggregateId);
-    else if (input.kind === 'release') released.push(input.aggregateId);
+    else if (input.kind === 'release') changed.push({ offset: input.offset, aggregateIds: [input.aggregateId] });
+    else if (input.kind === 'commit')
+      changed.push({
+        offset: input.commit.offset,
+        aggregateIds: partsOf(input.commit).map(({ aggregateId }) => aggregateId),
+      });
     else if (input.kind === 'control' && input.control.kind === 'ProjectionDrop')
       dropped.push(input.control.value.projectionId);
   }
-  return { commits: commitsOf(items), released, dropped, erased, end };
+  return { commits: commitsOf(items), changed, dropped, erased, end };
 }
 
 /** A source that doesn't answer is given up on; its late answer is dropped. */
