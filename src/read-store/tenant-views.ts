@@ -1,3 +1,4 @@
+import { overSlices, overWaitingSlices } from '../core/slices.js';
 import { identifier, quoted } from './sql-text.js';
 import {
   declaredColumns,
@@ -42,6 +43,10 @@ const LAST = '\uffff';
 const SOURCE = 'source';
 /** ClickHouse takes a statement of 256 KiB. */
 const MOST_TEXT = 128 * 1024;
+/** Characters of all views of a statement; those past it have their JSON as one column. */
+const MOST_OF_ALL = 4 * 1024 * 1024;
+/** Of the code of a tenant so many classes, the first ones, have views beside those that have rows. */
+const MOST_DECLARED = 10_000;
 /** Types of texts that look like days or times, also within lists. */
 const TIMES = /\bDate\w*(?:\([^)]*\))?/g;
 const isTime = (type: string): boolean => type.search(TIMES) >= 0;
@@ -51,13 +56,21 @@ const UNREAD =
   "SELECT throwIf(materialize(1), 'a view is read where the statement has its name in one piece') AS unread";
 /** A name may be there without being written: all columns are listed, tables are picked by a pattern, characters are escaped. */
 const BEYOND_NAMES = /system|information_schema|merge|\\/i;
+/** Names of views have these characters alone. */
+const WORD = /[a-z0-9_]+/g;
 
 /** Which views the statement may read; its parameters may be names. */
-export function readBy(statement: string, parameters: ReadonlyMap<string, string>): (name: string) => boolean {
-  const texts = [statement, ...parameters.values()].map((text) => text.toLowerCase());
-  return texts.some((text) => BEYOND_NAMES.test(text))
-    ? () => true
-    : (name) => texts.some((text) => text.includes(name));
+export async function readBy(
+  statement: string,
+  parameters: ReadonlyMap<string, string>,
+): Promise<(name: string) => boolean> {
+  const texts = [statement, ...parameters.values()];
+  if (texts.some((text) => BEYOND_NAMES.test(text))) return () => true;
+  const words = new Set<string>();
+  await overSlices('read_store', texts, (text) => {
+    for (const [word] of text.toLowerCase().matchAll(WORD)) words.add(word);
+  });
+  return (name) => words.has(name);
 }
 
 /** What is known of the columns of one view. */
@@ -86,27 +99,37 @@ export async function typedViews(
     if (known === undefined) owners.set(id, (known = { declared: [], found: [], since: LAST }));
     return known;
   };
-  for (const path of paths) of(path.table, path.owner).found.push(path);
-  for (const { table, owner, since } of paths)
-    if (since !== undefined)
-      for (const one of tablesOf(table)) if (owners.has(idOf(one, owner))) of(one, owner).since = since;
-  for (const one of declared) of(one.table, one.owner).declared.push(one);
+  await overSlices('read_store', paths, (path) => of(path.table, path.owner).found.push(path));
+  await overSlices('read_store', paths, ({ table, owner, since }) => {
+    if (since === undefined) return;
+    for (const one of tablesOf(table)) if (owners.has(idOf(one, owner))) of(one, owner).since = since;
+  });
+  const inForce = declared.slice(0, MOST_DECLARED);
+  await overSlices('read_store', inForce, (one) => of(one.table, one.owner).declared.push(one));
   const taken = new Set<string>(['events', 'aggregate_states', 'projection_states', 'notifications']);
   const views: TypedView[] = [];
+  /** By the name that is wanted, the number that the last one got it with. */
+  const numbers = new Map<string, number>();
+  let length = 0;
   const first = ([id, { since }]: readonly [string, Known], [other, than]: readonly [string, Known]): number =>
     since < than.since || (since === than.since && id < other) ? -1 : 1;
-  for (const [id, known] of [...owners].sort(first)) {
+  const add = ({ select, ...view }: TypedView): void => {
+    length += select.length;
+    views.push({ select: length > MOST_OF_ALL ? view.untyped : select, ...view });
+  };
+  await overWaitingSlices('read_store', [...owners].sort(first), ([id, { found, declared: ofOwner }]) => {
     const [table, owner] = JSON.parse(id) as [Path['table'], string];
     // Of a class without its namespace.
     const named = table === 'projection_states' ? (owner.split(/[.+]/).at(-1) ?? owner) : owner;
     const wanted = `${snake(named)}_${table === 'events' ? 'events' : 'states'}`;
     let name = wanted;
-    for (let i = 2; taken.has(name); i++) name = `${wanted}_${i}`;
+    for (let i = numbers.get(wanted) ?? 1; taken.has(name); numbers.set(wanted, i)) name = `${wanted}_${++i}`;
     taken.add(name);
     const untyped = fromRows(table, owner, [...COLUMNS[table], jsonOf(table)].map(fixedColumn));
-    const select = isRead(name) ? selectOf(table, owner, known.found, await columnsOf(known.declared)) : UNREAD;
-    views.push({ name, select, untyped });
-  }
+    if (!isRead(name)) return add({ name, select: UNREAD, untyped });
+    if (length > MOST_OF_ALL) return add({ name, select: untyped, untyped });
+    return columnsOf(ofOwner).then((columns) => add({ name, select: selectOf(table, owner, found, columns), untyped }));
+  });
   return views;
 }
 

@@ -75,7 +75,7 @@ test('states are read as they are now', async () => {
 test('views that a statement does not read are there by their names alone', async () => {
   const paths = [path('trip', 'a', ['Int64']), path('bus', 'a', ['Int64'])];
   const read = async (statement: string, parameters: Record<string, string> = {}): Promise<string[]> =>
-    (await typedViews(paths, [], readBy(statement, new Map(Object.entries(parameters)))))
+    (await typedViews(paths, [], await readBy(statement, new Map(Object.entries(parameters)))))
       .filter(({ select }) => select.includes('FROM events'))
       .map(({ name }) => name);
   assert.equal((await typedViews(paths, [], () => false)).length, 2);
@@ -167,4 +167,45 @@ test('two classes of one name that differ in a member leave it as rows have it',
     select,
     /JSONExtract\(source\.state_raw, 'same', 'Nullable\(Bool\)'\) AS `same`, source\.state\.`n`\.?:?:?.* AS `n`/,
   );
+});
+
+/** The longest time that the event loop was held while the work was done, milliseconds. */
+async function longestHold(work: () => Promise<unknown>): Promise<number> {
+  let longest = 0;
+  let last = performance.now();
+  let ended = false;
+  const look = (): void => {
+    longest = Math.max(longest, performance.now() - last);
+    last = performance.now();
+    if (!ended) setImmediate(look);
+  };
+  setImmediate(look);
+  await work();
+  ended = true;
+  return longest;
+}
+
+test('views of very many types that have one name hold up nobody', async () => {
+  const owners = Array.from({ length: 8_000 }, (_, i) =>
+    i.toString(2).padStart(13, '0').replaceAll('0', '.').replaceAll('1', '-'),
+  );
+  const paths = owners.map((owner) => path(`a${owner}b`, '', []));
+  let names = new Set<string>();
+  const held = await longestHold(async () => {
+    names = new Set((await typedViews(paths, [], await readBy('SELECT 1', new Map()))).map(({ name }) => name));
+  });
+  assert.equal(names.size, owners.length);
+  assert.ok(names.has('a_b_events') && names.has('a_b_events_8000'));
+  assert.ok(held < 500, `${held} ms`);
+});
+
+test('all views of a statement have a bounded text: those past it have their JSON as one column', async () => {
+  const paths = Array.from({ length: 100 }, (_, owner) =>
+    Array.from({ length: 1_000 }, (_, i) => path(`type-${owner}`, `${'p'.repeat(150)}${i}`, ['String'])),
+  ).flat();
+  const views = await typedViews(paths, [], await readBy("SELECT * FROM merge('events')", new Map()));
+  const text = views.reduce((sum, { select }) => sum + select.length, 0);
+  assert.equal(views.length, 100);
+  assert.ok(text < 6 * 1024 * 1024, `${text} characters`);
+  assert.equal(views.at(-1)?.select, views.at(-1)?.untyped);
 });

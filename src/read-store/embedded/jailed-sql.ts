@@ -233,7 +233,7 @@ export class JailedSql implements TenantSql {
     statement: string,
   ): Promise<QueryRequest> {
     const { limits } = this.#options;
-    const views = await typedViews(copy.paths, states, readBy(statement, parameters));
+    const views = await typedViews(copy.paths, states, await readBy(statement, parameters));
     const settings = Object.entries(settingsOf(limits)).filter(([name]) => name !== 'readonly');
     return {
       directory: join(folder, 'engine'),

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { StatefoldError } from '../../core/errors.js';
+import { overSlices } from '../../core/slices.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import type { Path } from '../tenant-views.js';
 import { quoted } from '../sql-text.js';
@@ -85,8 +86,11 @@ const DATABASE = 'statefold_sql';
 /** Of the paths in a tenant's JSON that become columns of views; what is past it is read by `data.path` all the same. */
 const LONGEST_PATH = 200;
 const MOST_PATHS = 1000;
+/** Of each table, of one tenant; those past it have no views. */
 const MOST_OWNERS = 1000;
 const MOST_NOTED = 100_000;
+/** Of the names and types that one look at the rows tells: it is parsed in this process. */
+const MOST_TOLD_BYTES = 4 * 1024 * 1024;
 /** Of an owner with more paths than columns, so many rows say which of them are columns, and for so long they are counted. */
 const COUNTED_ROWS = 10_000;
 const COUNTING_SECONDS = 5;
@@ -299,24 +303,30 @@ export class TenantCopies {
 
   async #notePaths(known: Known, table: Exclude<CopiedTable, 'notifications'>, added: string): Promise<void> {
     const { kind, column, since } = PATHS[table];
+    const ofOwners = `SELECT ${kind} AS owner, ${since} AS since, mapFilter((path, types) -> length(path) <= ${LONGEST_PATH}, distinctJSONPathsAndTypes(${column})) AS found FROM ${table} WHERE ${added} GROUP BY owner ORDER BY owner LIMIT ${MOST_OWNERS}`;
+    const bounded = `SELECT owner, since, length(found) AS count, mapFromArrays(arraySlice(mapKeys(found), 1, ${MOST_PATHS}), arraySlice(mapValues(found), 1, ${MOST_PATHS})) AS kept, arraySum(arrayMap((path, types) -> length(path) + length(arrayStringConcat(types)) + 8, mapKeys(kept), mapValues(kept))) AS bytes FROM (${ofOwners})`;
     const found = await this.#rows<{ owner: string; since: string; count: number; paths: Record<string, string[]> }>(
-      `SELECT ${kind} AS owner, ${since} AS since, mapFilter((path, types) -> length(path) <= ${LONGEST_PATH}, distinctJSONPathsAndTypes(${column})) AS found, length(found) AS count, mapFromArrays(arraySlice(mapKeys(found), 1, ${MOST_PATHS}), arraySlice(mapValues(found), 1, ${MOST_PATHS})) AS paths FROM ${table} WHERE ${added} GROUP BY owner ORDER BY owner LIMIT ${MOST_OWNERS}`,
+      `SELECT owner, since, count, mapFilter((path, types) -> told <= ${MOST_TOLD_BYTES}, kept) AS paths FROM (SELECT owner, since, count, kept, sum(bytes) OVER (ORDER BY owner ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS told FROM (${bounded})) ORDER BY owner`,
     );
+    let owners = 0;
+    for (const one of known.owners.values()) if (one.table === table) owners++;
     let noted = 0;
     for (const { paths } of known.owners.values()) noted += paths.size;
     for (const { owner, since: first, count, paths } of found) {
       const id = JSON.stringify([table, owner]);
-      const one = known.owners.get(id) ?? { table, owner, since: undefined, paths: new Map<string, KnownPath>() };
+      const had = known.owners.get(id);
+      if (had === undefined && owners++ >= MOST_OWNERS) continue;
+      const one = had ?? { table, owner, since: undefined, paths: new Map<string, KnownPath>() };
       known.owners.set(id, one);
       if (first !== '' && (one.since === undefined || first < one.since)) one.since = first;
-      const before = one.paths.size;
+      const size = one.paths.size;
       for (const [path, types] of Object.entries(paths)) {
-        const had = one.paths.get(path);
-        if (had === undefined && noted >= MOST_NOTED) continue;
-        one.paths.set(path, { ...had, types: new Set([...(had?.types ?? []), ...types]) });
-        if (had === undefined) noted++;
+        const before = one.paths.get(path);
+        if (before === undefined && noted >= MOST_NOTED) continue;
+        one.paths.set(path, { ...before, types: new Set([...(before?.types ?? []), ...types]) });
+        if (before === undefined) noted++;
       }
-      const isNew = one.paths.size > before || count > MOST_PATHS;
+      const isNew = one.paths.size > size || count > MOST_PATHS;
       if (isNew && Math.max(count, one.paths.size) > MOST_PATHS) await this.#rank(known, one);
     }
   }
@@ -387,11 +397,10 @@ export class TenantCopies {
   }
 
   async #rows<T>(sql: string): Promise<T[]> {
-    const text = await this.#run(sql);
-    return text
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as T);
+    const lines = (await this.#run(sql)).split('\n').filter((line) => line !== '');
+    const rows: T[] = [];
+    await overSlices('read_store', lines, (line) => rows.push(JSON.parse(line) as T));
+    return rows;
   }
 }
 
