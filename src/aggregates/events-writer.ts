@@ -9,7 +9,7 @@ import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
 import { commitInput, controlInput } from '../feed/inputs.js';
 import type { BodyCodec, RecordCodec } from '../log/codec/codec.js';
-import { commitBytes, storedCommitBytes, transactionBytes } from '../log/codec/commit-bytes.js';
+import { commitBytes, storedCommitBytes, storedControlBytes, transactionBytes } from '../log/codec/commit-bytes.js';
 import { EventsLog } from '../log/journal/events-log.js';
 import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-partition.js';
 import { appendBytes, AppendTooLargeError, type Log, type PartitionRef } from '../log/log.js';
@@ -318,6 +318,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
 
   #foldControl(control: Control, offset: number): void {
     const { tables, listener } = this.#options;
+    tables.bytes.addCommit(storedControlBytes(control));
     if (control.kind === 'Erase') {
       const { aggregateId, aggregateType, timestamp } = control.value;
       tables.erase(aggregateId, { aggregateType, offset, timestamp });

@@ -6,6 +6,7 @@ import { notFaulted, notRun, requireFault } from '../aggregates/aggregate-releas
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
 import type { LiveProjection, PartitionTables } from '../store/partition-tables.js';
 import type { ExpectedFault } from '../aggregates/aggregates.js';
+import type { StorageRoom } from '../aggregates/events-writer.js';
 import type { Fault } from '../core/event.js';
 import { fitting, jsonBytes, LIST_BYTES, PAGE_BYTES, READ_BYTES } from '../core/reads.js';
 import { nextTurn, overSlices } from '../core/slices.js';
@@ -71,6 +72,8 @@ export interface TenantFaultsOptions {
   readonly code: TenantCode;
   readonly input: TenantInput;
   readonly projections: TenantProjections;
+  /** Asked before all keys of a projection are retried, which may go on for ever; without it nothing is bounded. */
+  readonly storage?: Pick<StorageRoom, 'refusal'> | undefined;
 }
 
 /** Of so many keys one request takes on all that stand. */
@@ -146,8 +149,10 @@ export class TenantFaults implements Faults {
 
   async releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]> {
     await Promise.resolve();
-    const { tables, projections } = this.#options;
+    const { tables, projections, storage } = this.#options;
     projections.mustServe();
+    const refusal = query.key === undefined && query.mode === 'retry' ? storage?.refusal : undefined;
+    if (refusal !== undefined) throw refusal;
     const live = tables.liveProjection(query.projectionId);
     if (live === undefined) throw notFaulted(`the projection ${query.projectionId}`);
     const most = query.key === undefined ? KEYS_PER_REQUEST : live.classNames.length;

@@ -97,7 +97,10 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     });
     this.events = new EventFeed(this.#input);
     this.aggregates = new TenantAggregates(this.#input);
-    this.faults = new TenantFaults({ tables, code, input: this.#input, projections: this.#projections });
+    this.faults = new TenantFaults({
+      ...{ tables, code, input: this.#input, projections: this.#projections },
+      storage: options.storage,
+    });
     this.sink = new TenantSink(options, this.#input, this.#projections, definitions);
     this.#uncount = options.storage?.add(tables.bytes);
     tables.section.onCheckpoint(() => this.#checkpoint());

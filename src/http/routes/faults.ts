@@ -167,7 +167,7 @@ const retryKeys = route({
   path: '/projections/{id}/retry',
   operationId: 'retryKeys',
   summary: 'Run the events at which keys stand again, of one key or of all (up to 1,000)',
-  errors: [...OF_KEYS.errors, 'FAULT_WITHOUT_KEY'],
+  errors: [...OF_KEYS.errors, 'FAULT_WITHOUT_KEY', 'QUOTA_EXCEEDED'],
   serve: (dependencies, call) => releaseKeys(dependencies, call, 'retry'),
 });
 const skipKeys = route({

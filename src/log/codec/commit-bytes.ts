@@ -1,4 +1,5 @@
 import type { AggregateCommit, AppendCommand, NewEvent, StoredCommit, TransactionCommand } from '../../core/event.js';
+import type { Control } from '../../core/records.js';
 
 /** What a record has besides the client's texts and bytes: type, ids, hash, numbers, lengths; and the same around an event. */
 const AROUND_COMMIT = 512;
@@ -49,6 +50,15 @@ export function storedCommitBytes(commit: StoredCommit): number {
     (sum, part) => sum + STORED_PART + storedPartBytes(part),
     STORED_COMMIT + (first?.aggregateId.length ?? 0) + (first?.metadata?.length ?? 0),
   );
+}
+
+/** What a control takes in the log, about. */
+export const storedControlBytes = ({ value }: Control): number =>
+  Object.values<unknown>({ ...value }).reduce<number>((sum, one) => sum + lengthOf(one), STORED_COMMIT);
+
+function lengthOf(value: unknown): number {
+  if (typeof value === 'string' || Buffer.isBuffer(value)) return value.length;
+  return Array.isArray(value) ? value.reduce<number>((sum, one) => sum + lengthOf(one), 0) : 0;
 }
 
 const STORED_PART = 12;
