@@ -24,6 +24,8 @@ const MAX_FAULTS = 20;
 /** What it costs to compile, in steps of a check: a schema, and so many bytes of a pattern's memory. */
 const STEPS_OF_SCHEMA = 200;
 const PATTERN_BYTES_PER_STEP = 4;
+/** Schemas with an id that a dynamic reference looks through in a step. */
+const SCOPE_PER_STEP = 8;
 
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
 /** Relative references of a schema without an absolute `$id` are resolved against it; nothing is ever fetched. */
@@ -321,6 +323,7 @@ class Compiler {
           if (found !== undefined) byResource.set(one, inPlace(this.#nodeOf(found, one.pointer, one)));
         }
         return (run) => {
+          run.spend(run.scope.length / SCOPE_PER_STEP);
           for (const entered of run.scope) {
             const found = byResource.get(entered);
             if (found !== undefined) return found;

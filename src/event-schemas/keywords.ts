@@ -11,6 +11,12 @@ const TYPES: Readonly<Record<string, { readonly is: (value: unknown) => boolean;
   string: { is: (value) => typeof value === 'string', called: 'a string' },
   integer: { is: Number.isInteger, called: 'an integer' },
 };
+/** Of each match of a pattern, however short the text. */
+const MATCH_STEPS = 4;
+/** Of a multiple that is told by decimal digits, not by what the processor has. */
+const MULTIPLE_STEPS = 80;
+/** Characters of a text that are compared with another in a step. */
+const COMPARED_PER_STEP = 256;
 /** How much of a value of the schema a message shows. */
 const SHOWN = 80;
 
@@ -41,16 +47,25 @@ const enumeration: Keyword = (value) => {
     value.length === 0
       ? 'must not be there: no value is allowed'
       : `must be one of ${shown(JSON.stringify(value).slice(1, -1))}`;
-  return (given, run) =>
-    (typeof given === 'object' && given !== null
-      ? texts.has(canonical(given, (steps) => run.spend(steps)))
-      : simple.has(given)) || run.violated(message);
+  return (given, run) => {
+    const fits =
+      typeof given === 'object' && given !== null
+        ? texts.has(canonical(given, (steps) => run.spend(steps)))
+        : simple.has(compared(given, run));
+    return fits || run.violated(message);
+  };
 };
+
+/** Paid for: texts that are the same are gone through, and a thousand schemas may ask. */
+function compared(given: unknown, run: Run): unknown {
+  if (typeof given === 'string') run.spend(given.length / COMPARED_PER_STEP);
+  return given;
+}
 
 const sameText = (given: unknown, expected: string, value: unknown, run: Run): boolean =>
   typeof given === 'object' && given !== null
     ? typeof value === 'object' && canonical(given, (steps) => run.spend(steps)) === expected
-    : given === value;
+    : compared(given, run) === value;
 
 /** Of numbers. */
 const bound =
@@ -65,7 +80,7 @@ const multipleOf: Keyword = (of) => {
   if (typeof of !== 'number' || of <= 0) throw new FaultyKeyword('must be a number greater than 0');
   return (value, run) => {
     if (typeof value !== 'number') return true;
-    run.spend(20);
+    run.spend(Number.isSafeInteger(value) && Number.isSafeInteger(of) ? 1 : MULTIPLE_STEPS);
     return isMultiple(value, of) || run.violated(`must be a multiple of ${of}`);
   };
 };
@@ -101,7 +116,7 @@ const pattern: Keyword = (source, context) => {
   const compiled = context.pattern(source);
   return (value, run) => {
     if (typeof value !== 'string') return true;
-    run.spend(1 + value.length * compiled.costPerCharacter);
+    run.spend(MATCH_STEPS + value.length * compiled.costPerCharacter);
     return compiled.matches(value) || run.violated(`must match ${shown(source)}`);
   };
 };
@@ -314,7 +329,7 @@ const patternProperties: Keyword = (value, context) => {
     let found = NONE;
     let several: Node[] | undefined;
     for (const { pattern: compiled, node, alone } of nodes) {
-      run.spend(1 + name.length * compiled.costPerCharacter);
+      run.spend(MATCH_STEPS + name.length * compiled.costPerCharacter);
       if (!compiled.matches(name)) continue;
       // As a rule one fits at most: a list for each name would take longer than the match.
       if (found === NONE) found = alone;
@@ -335,7 +350,7 @@ const additionalProperties: Keyword = (value, context) => {
   const isOther = (name: string, run: Run): boolean =>
     !listed.has(name) &&
     !patterns.some((compiled) => {
-      run.spend(1 + name.length * compiled.costPerCharacter);
+      run.spend(MATCH_STEPS + name.length * compiled.costPerCharacter);
       return compiled.matches(name);
     });
   if (node.never)
@@ -365,16 +380,16 @@ const propertyNames: Keyword = (value, context) => {
   };
 };
 
-/** Each item from the first on fits. */
+/** Each item from the first on, up to the end, fits. */
 function itemsFit(
   value: readonly unknown[],
-  first: number,
+  [first, end]: readonly [number, number],
   nodeAt: (index: number) => Node,
   run: Run,
   context: KeywordContext,
 ): boolean {
   let fits = true;
-  for (let i = first; i < value.length; i++) {
+  for (let i = first; i < end; i++) {
     if (!run.at(i, () => apply(nodeAt(i), value[i], run, context.evaluated()))) fits = false;
     if (!fits && run.isDecided) break;
   }
@@ -386,7 +401,8 @@ const prefixItems: Keyword = (value, context) => {
   return (given, run, evaluated) => {
     if (!Array.isArray(given)) return true;
     if (evaluated !== undefined) evaluated.upTo = Math.max(evaluated.upTo, nodes.length);
-    return itemsFit(given.slice(0, nodes.length), 0, (i) => nodes[i] as Node, run, context);
+    const end = Math.min(nodes.length, given.length);
+    return itemsFit(given, [0, end], (i) => nodes[i] as Node, run, context);
   };
 };
 
@@ -398,7 +414,7 @@ const items: Keyword = (value, context) => {
   return (given, run, evaluated) => {
     if (!Array.isArray(given)) return true;
     if (evaluated !== undefined) evaluated.all = true;
-    return itemsFit(given, first, () => node, run, context);
+    return itemsFit(given, [first, given.length], () => node, run, context);
   };
 };
 
