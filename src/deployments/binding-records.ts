@@ -1,5 +1,6 @@
 import type { BindingEntity, Catalog, FormerBinding, ReducerEntity } from '../catalog/catalog.js';
 import type { Discovered } from '../code-host/code-host.js';
+import type { Sliced } from '../core/slices.js';
 
 /** A type for which an upload has several classes: it is bound to none of them until one is named. */
 export interface UnboundType {
@@ -34,6 +35,23 @@ export function unboundTypes(
     const reason = `several classes of the upload are for it; bind one with PUT /aggregate-types/${aggregateType} and { "reducerId": "${reducerId}", "className": "…" }`;
     return [{ aggregateType, classNames, reason }];
   });
+}
+
+const BINDINGS_PER_SLICE = 10_000;
+
+/** The types that are bound to the reducer, of all that there are at the call as they are when their turn comes. */
+export function* boundTypes(
+  catalog: Pick<Catalog, 'get' | 'list'>,
+  tenantId: string,
+  reducerId: string,
+): Sliced<string[]> {
+  const types: string[] = [];
+  for (const [i, { id }] of catalog.list('binding', tenantId).entries()) {
+    const binding = catalog.get('binding', id)?.value;
+    if (binding?.reducerId === reducerId) types.push(binding.aggregateType);
+    if (i % BINDINGS_PER_SLICE === BINDINGS_PER_SLICE - 1) yield;
+  }
+  return types;
 }
 
 export interface GenerationRecord extends FormerBinding {

@@ -8,7 +8,7 @@ const LEAVING_FREE_BYTES = 64 * 1024 * 1024;
 /** What leaves in one of these is counted together. */
 const LEAVING_TOGETHER_MS = 60_000;
 
-/** Bytes of each tenant's sources and assemblies in the log: summed when it is asked after a change of its code. */
+/** Bytes of each tenant's sources and assemblies in the log: summed when it is first asked, and followed from there. */
 export class CodeBytes {
   readonly #catalog: Pick<Catalog, 'list'>;
   readonly #now: () => number;
@@ -22,7 +22,9 @@ export class CodeBytes {
     catalog.onChange(({ kind, value, previous }) => {
       if (kind !== 'reducer' && kind !== 'projection') return;
       const { tenantId } = (value ?? previous) as ReducerEntity | ProjectionEntity;
-      this.#known.delete(tenantId);
+      const known = this.#known.get(tenantId);
+      // No two entities share code: what one of them has is all that is another now.
+      if (known !== undefined) this.#known.set(tenantId, known + codeOf(value) - codeOf(previous));
       const left = previous === undefined ? 0 : droppedBytes(previous, value);
       if (left > 0) this.#leave(tenantId, left);
     });
@@ -72,6 +74,9 @@ function bytesOf(entities: readonly (ReducerEntity | ProjectionEntity)[]): Map<s
       bytes.set(artefactId, Math.max(codeBytes, bytes.get(artefactId) ?? 0));
   return bytes;
 }
+
+const codeOf = (entity: ReducerEntity | ProjectionEntity | undefined): number =>
+  entity === undefined ? 0 : total(bytesOf([entity]));
 
 const total = (bytes: ReadonlyMap<string, number>): number => [...bytes.values()].reduce((sum, one) => sum + one, 0);
 

@@ -18,6 +18,7 @@ import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import { quotaExceeded, rateLimited, type QuotaOf } from '../core/quotas.js';
+import { inSlices } from '../core/slices.js';
 import type { Logger } from '../core/logger.js';
 import { Tally } from '../core/tally.js';
 import type { ProjectionLife } from '../projections/projections.js';
@@ -28,7 +29,7 @@ import { Compilations, outcomeOf, type Compilation, type CompilationsOptions } f
 import type { Deployments, NotificationConfig, Notified, RevisionAnswer } from './deployments.js';
 import { describeStates, knownStates, type DescribedStates, type KnownState } from './described-states.js';
 import type { SourceFile } from './source-file.js';
-import { unambiguous } from './binding-records.js';
+import { boundTypes, unambiguous } from './binding-records.js';
 import { ProjectionRevisions } from './projection-revisions.js';
 import { boundClass } from './reducer-choice.js';
 import { inUseOf, revised, revisionsOf, withRevisions } from './revisions.js';
@@ -57,6 +58,8 @@ export interface DeploymentServiceOptions extends Pick<CompilationsOptions, 'ret
 }
 
 const UPLOAD_RETRY_SECONDS = 5;
+/** Types that a reducer is bound to, in a refusal. */
+const TYPES_TOLD = 20;
 const zip = promisify(gzip);
 const unzip = promisify(gunzip);
 
@@ -281,20 +284,19 @@ export class DeploymentService implements Deployments {
         'REDUCER_NOT_COMPILED',
         `reducer '${reducerId}' is still being compiled; delete it when that is over`,
       );
-    const refuseBound = (): void => {
-      const types = catalog
-        .list('binding', tenantId)
-        .flatMap(({ value }) => (value.reducerId === reducerId ? [value.aggregateType] : []));
-      if (types.length > 0)
-        throw new StatefoldError(
-          'REDUCER_BOUND',
-          `reducer '${reducerId}' is bound to ${types.join(', ')}; bind another one first with PUT /aggregate-types/{type}`,
-        );
+    const refuseBound = async (): Promise<void> => {
+      const types = await inSlices(boundTypes(catalog, tenantId, reducerId));
+      if (types.length === 0) return;
+      const more = types.length > TYPES_TOLD ? ` and ${types.length - TYPES_TOLD} more` : '';
+      throw new StatefoldError(
+        'REDUCER_BOUND',
+        `reducer '${reducerId}' is bound to ${types.slice(0, TYPES_TOLD).join(', ')}${more}; bind another one first with PUT /aggregate-types/{type}`,
+      );
     };
-    refuseBound();
+    await refuseBound();
     await catalog.update('reducer', reducerId, (value) => ({ ...value, deletedAt: value.deletedAt ?? this.#now() }));
     try {
-      refuseBound();
+      await refuseBound();
     } catch (error) {
       await catalog.update('reducer', reducerId, ({ deletedAt: _, ...value }) => value);
       throw error;

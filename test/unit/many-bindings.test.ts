@@ -8,7 +8,12 @@ import { Bindings } from '../../src/aggregates/bindings.js';
 import { openTasks } from '../../src/app/open-tasks.js';
 import type { Catalog } from '../../src/catalog/catalog.js';
 import { deleteTenant, createTenant } from '../../src/catalog/tenants.js';
+import type { CodeHost } from '../../src/code-host/code-host.js';
+import { systemClock } from '../../src/core/clock.js';
+import type { StatefoldError } from '../../src/core/errors.js';
+import { silentLogger } from '../../src/core/logger.js';
 import { nextTurn } from '../../src/core/slices.js';
+import { DeploymentService } from '../../src/deployments/deployment-service.js';
 import { knownStates } from '../../src/deployments/described-states.js';
 import { followCatalog, tenantDefinitions } from '../../src/deployments/tenant-definitions.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
@@ -68,6 +73,28 @@ test('a tenant with very many bindings', async (t) => {
     const types = states.map(({ aggregateType = '' }) => aggregateType);
     assert.equal(new Set(types).size, TYPES);
     assert.deepEqual(types, types.toSorted());
+    assert.ok(turns > 0, 'others had their turn');
+  });
+
+  await t.test('is told some of the types that keep its reducer from being deleted', async () => {
+    const endpoints = {} as ConstructorParameters<typeof DeploymentService>[0]['endpoints'];
+    const deployments = new DeploymentService({
+      ...{ catalog, endpoints, clock: systemClock, logger: silentLogger, checkWaitMs: 1 },
+      codeHost: { compile: () => assert.fail('nothing is compiled here') } as unknown as CodeHost,
+      projectionsOf: () => assert.fail('it has no projection'),
+      serves: () => true,
+    });
+    t.after(() => deployments.close());
+    let turns = 0;
+    const count = setInterval(() => turns++, 0);
+    const refused = deployments.deleteReducer(TENANT, REDUCER);
+    await assert.rejects(refused, (error: StatefoldError) => {
+      assert.equal(error.code, 'REDUCER_BOUND');
+      assert.ok(error.message.length < 1_000, `${error.message.length} characters`);
+      assert.match(error.message, new RegExp(`and ${TYPES - 20} more`));
+      return true;
+    });
+    clearInterval(count);
     assert.ok(turns > 0, 'others had their turn');
   });
 
