@@ -93,7 +93,7 @@ export class Lane<T> implements Subscriber<T> {
     } catch (error) {
       if (!hasCode(error, 'CURSOR_EXPIRED')) throw error;
     }
-    const message = item === undefined ? undefined : messages.messageOf(item);
+    const message = item === undefined ? undefined : messages.keptOf(item);
     if (message?.position !== position) return false;
     this.window.add(message, message.bytes, { attempts, dueAt: dueAt === undefined ? undefined : waitOf(dueAt) });
     return true;
@@ -141,7 +141,7 @@ export class Lane<T> implements Subscriber<T> {
   }
 
   push(item: T): boolean {
-    const message = this.#home.messages.messageOf(item);
+    const message = this.#home.messages.keptOf(item);
     if (message.position <= this.to) this.window.add(message, message.bytes);
     if (message.position >= this.to) this.#completed();
     return this.#home.took(this) && !this.#complete;

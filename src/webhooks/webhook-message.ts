@@ -30,6 +30,8 @@ export interface MessageFeed<T> {
   /** What an endpoint may choose the item by. */
   filtered(item: T): Filtered;
   messageOf(item: T): Message;
+  /** The same for one that is kept until it is delivered: it holds no more than its bytes, and nothing of the record that the item was read with. */
+  keptOf(item: T): Message;
 }
 
 /** The feed that an endpoint follows, as far as only its positions count. */
@@ -42,14 +44,18 @@ export const messagesOf = (source: EndpointSource): MessageFeed<unknown> =>
 export const changeMessages = (projectionId: string): MessageFeed<Change> => ({
   source: changesOf(projectionId),
   filtered: (change) => change,
-  messageOf: (change) => ({
-    position: change.sequence,
-    key: change.key,
-    aggregateType: change.aggregateType,
-    bytes: RECORD_BYTES + (change.state?.length ?? 0),
-    id: `msg_${change.projectionId}_${change.sequence}`,
-    body: () => changeBody(change),
-  }),
+  messageOf: messageOfChange,
+  // A change is a record of its own, whose state is apart from it.
+  keptOf: messageOfChange,
+});
+
+const messageOfChange = (change: Change): Message => ({
+  position: change.sequence,
+  key: change.key,
+  aggregateType: change.aggregateType,
+  bytes: RECORD_BYTES + (change.state?.length ?? 0),
+  id: `msg_${change.projectionId}_${change.sequence}`,
+  body: () => changeBody(change),
 });
 
 /** All events of the tenant, and which aggregates were erased; those of an aggregate in order. */
@@ -62,7 +68,19 @@ export const EVENT_MESSAGES: MessageFeed<FeedItem> = {
     ...(isErasure(item) ? {} : { eventType: item.eventType }),
   }),
   messageOf: (item) => (isErasure(item) ? messageOfErasure(item) : messageOfEvent(item)),
+  keptOf: (item) => (isErasure(item) ? messageOfErasure(item) : messageOfEvent(apart(item))),
 };
+
+/** An event of a batch keeps all of the batch, and what the log has in one piece with it. */
+function apart(event: PositionedEvent): PositionedEvent {
+  const { position, eventId, aggregateId, aggregateType, eventType, version, timestamp } = event;
+  const { correlationId, causationId, data, metadata } = event;
+  return {
+    ...{ position, eventId, aggregateId, aggregateType, eventType, version, timestamp, correlationId, causationId },
+    data: Buffer.from(data),
+    metadata: metadata && Buffer.from(metadata),
+  };
+}
 
 const messageOfErasure = (erasure: PositionedErasure): Message => ({
   position: erasure.position,
