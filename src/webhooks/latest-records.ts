@@ -22,6 +22,15 @@ export interface LatestRecordsOptions {
   readonly gatherMs: number;
   /** Of what may be written late: so much of it at once, and then none until it was so many bytes a second. */
   readonly pace?: { readonly keys: number; readonly bytesPerSecond: number };
+  /**
+   * Of those who share it: what is written of one of them is paid for by him alone. Who has written so much at once is passed over until it
+   * was so many bytes a second, but for what is to be written at once.
+   */
+  readonly paceOf?: {
+    readonly owner: (key: string) => string;
+    readonly bytesAtOnce: number;
+    readonly bytesPerSecond: number;
+  };
   /** What it keeps, for the log: `webhook cursors`. */
   readonly what: string;
   readonly logger: Logger;
@@ -61,8 +70,12 @@ export class LatestRecords {
   readonly #reading = new Gathered(() => this.#readToEnd());
   #position = 0;
   #cancel: (() => void) | undefined;
+  /** The next write begins then, where one is to come. */
+  #due = Infinity;
   /** What was written is paid for then. */
   #paidAt = -Infinity;
+  /** The same, by its owner, where each pays for his own: of those who have not yet. */
+  readonly #paidAtOf = new Map<string, number>();
   #closed = false;
 
   private constructor(options: LatestRecordsOptions, kept: LatestOf) {
@@ -97,8 +110,18 @@ export class LatestRecords {
   /** What is kept of the key is another now. */
   touch(key: string): void {
     this.#dirty.add(key);
-    if (this.#writing === undefined && !this.#closed)
-      this.#cancel ??= this.#timers.after(this.#pause, () => void this.#flush());
+    if (this.#writing !== undefined || this.#closed) return;
+    const now = this.#timers.now();
+    this.#writeIn(Math.max(this.#options.gatherMs, this.#paidAt - now, (this.#paidAtOfKey(key) ?? now) - now));
+  }
+
+  /** Or sooner, where that was said before. */
+  #writeIn(ms: number): void {
+    const due = this.#timers.now() + ms;
+    if (this.#cancel !== undefined && this.#due <= due) return;
+    this.#cancel?.();
+    this.#due = due;
+    this.#cancel = this.#timers.after(ms, () => void this.#flush());
   }
 
   /** What is kept of the key is not in the log yet, and not on its way there. */
@@ -111,7 +134,7 @@ export class LatestRecords {
     while (this.#writing !== undefined) await this.#writing;
     this.#cancel?.();
     // What changes while it is written is left to the next write.
-    const failed = await this.#flush();
+    const failed = await this.#flush(key);
     if (failed.has(key) || this.#tooLarge.has(key))
       throw new StatefoldError('UNAVAILABLE', `${this.#options.what} could not be saved; send the request again`);
   }
@@ -121,7 +144,8 @@ export class LatestRecords {
     this.#closed = true;
     this.#cancel?.();
     await this.#writing;
-    while (this.#dirty.size > 0 && (await this.#write()).size === 0);
+    this.#paidAtOf.clear();
+    while (this.#dirty.size > 0 && (await this.#write()).size === 0) this.#paidAtOf.clear();
     return this.#dirty.size;
   }
 
@@ -161,29 +185,60 @@ export class LatestRecords {
 
   /** How long the next write waits for more, milliseconds. */
   get #pause(): number {
-    return Math.max(this.#options.gatherMs, this.#paidAt - this.#timers.now());
+    return Math.max(this.#options.gatherMs, this.#paidAt - this.#timers.now(), this.#firstPaid - this.#timers.now());
   }
 
-  #flush(): Promise<ReadonlySet<string>> {
+  /** When the first of those who have something to write may. */
+  get #firstPaid(): number {
+    if (this.#paidAtOf.size === 0) return -Infinity;
+    let first = Infinity;
+    for (const key of this.#dirty) {
+      const at = this.#paidAtOfKey(key);
+      if (at === undefined) return -Infinity;
+      first = Math.min(first, at);
+    }
+    return first === Infinity ? -Infinity : first;
+  }
+
+  /** Undefined: it may be written now. */
+  #paidAtOfKey(key: string): number | undefined {
+    const { paceOf } = this.#options;
+    const paid = paceOf && this.#paidAtOf.get(paceOf.owner(key));
+    if (paceOf === undefined || paid === undefined) return undefined;
+    const at = paid - (1000 * paceOf.bytesAtOnce) / paceOf.bytesPerSecond;
+    return at > this.#timers.now() ? at : undefined;
+  }
+
+  #payFor(records: readonly NewRecord[]): void {
+    const { paceOf } = this.#options;
+    if (paceOf === undefined) return;
+    const now = this.#timers.now();
+    for (const [owner, at] of this.#paidAtOf) if (at <= now) this.#paidAtOf.delete(owner);
+    for (const record of records) {
+      const owner = paceOf.owner(record.key.toString('utf8'));
+      const until = Math.max(now, this.#paidAtOf.get(owner) ?? now);
+      this.#paidAtOf.set(owner, until + (1000 * appendBytes([record])) / paceOf.bytesPerSecond);
+    }
+  }
+
+  /** `atOnce`: this one, whoever has paid. */
+  #flush(atOnce?: string): Promise<ReadonlySet<string>> {
     this.#cancel = undefined;
-    return (this.#writing = this.#write().then((failed) => {
+    return (this.#writing = this.#write(atOnce).then((failed) => {
       this.#writing = undefined;
       if (this.#dirty.size > 0 && !this.#closed)
-        this.#cancel = this.#timers.after(
-          failed.size === 0 ? this.#pause : Math.max(this.#pause, this.#retries.delay),
-          () => void this.#flush(),
-        );
+        this.#writeIn(failed.size === 0 ? this.#pause : Math.max(this.#pause, this.#retries.delay));
       return failed;
     }));
   }
 
   /** Appends all that changed; gives the keys of which it could not, which are tried again. Never rejects. */
-  async #write(): Promise<ReadonlySet<string>> {
+  async #write(atOnce?: string): Promise<ReadonlySet<string>> {
     const failures = new Set<string>();
     if (this.#dirty.size === 0) return failures;
     const { log, what, pace } = this.#options;
     // Whoever waits longest comes first.
-    const keys = [...firstOf(this.#dirty, pace?.keys ?? Infinity)];
+    const keys = [...firstOf(this.#payable(atOnce), pace?.keys ?? Infinity)];
     for (const key of keys) {
       this.#own.set(key, Number.POSITIVE_INFINITY);
       this.#dirty.delete(key);
@@ -210,10 +265,15 @@ export class LatestRecords {
       }
     });
     for (const part of appendsOf(records, log.maxAppendBytes)) await this.#append(part, failed);
+    this.#payFor(records);
     if (pace !== undefined) this.#paidAt = this.#timers.now() + (1000 * appendBytes(records)) / pace.bytesPerSecond;
     if (failure === undefined) this.#retries.worked(`${what} are saved again`);
     else this.#retries.failed(failure, `${what} could not be saved; trying again`);
     return failures;
+  }
+
+  *#payable(atOnce: string | undefined): Generator<string> {
+    for (const key of this.#dirty) if (key === atOnce || this.#paidAtOfKey(key) === undefined) yield key;
   }
 
   async #append(part: readonly NewRecord[], failed: (key: string, error: unknown) => void): Promise<void> {

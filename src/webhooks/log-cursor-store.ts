@@ -6,6 +6,12 @@ import { LatestRecords } from './latest-records.js';
 
 const TOPIC = 'statefold.cursors';
 const GATHER_MS = 250;
+/** A record has all that is pending of an endpoint, up to some hundred KiB, and is written again as deliveries go on. Past it a tenant's are written less often. */
+const PACE = {
+  owner: (id: string): string => id.slice(0, id.indexOf('/')),
+  bytesAtOnce: 1024 * 1024,
+  bytesPerSecond: 512 * 1024,
+};
 
 /** A checkpoint as it lies in the log, where it keeps the words of the first release: `through` is inclusive. */
 interface StoredCheckpoint {
@@ -48,7 +54,7 @@ export class LogCursorStore implements CursorStore {
   /** Creates the topic where it is missing and reads all of it. */
   static async open(log: Log, logger: Logger, timers?: Timers): Promise<LogCursorStore> {
     const checkpoints = new Map<string, Saved>();
-    const options = { log, topic: TOPIC, gatherMs: GATHER_MS, what: 'webhook cursors', logger };
+    const options = { log, topic: TOPIC, gatherMs: GATHER_MS, paceOf: PACE, what: 'webhook cursors', logger };
     const records = await LatestRecords.open(timers === undefined ? options : { ...options, timers }, {
       restored: (id, value) => {
         if (value === null) checkpoints.delete(id);

@@ -216,3 +216,52 @@ test('what lies in the log keeps the words of the first release: records of it a
   const [, written] = (await log.read(partition, 0, 1024 * 1024, 0)).records;
   assert.deepEqual(JSON.parse(written?.value?.toString() ?? ''), stored);
 });
+
+test('large checkpoints of a tenant that go on are written at a pace of its own, and those of others beside them', async (t) => {
+  const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
+  const log = new LmdbLog({ path });
+  t.after(async () => {
+    await log.close();
+    await rm(path, { recursive: true, force: true });
+  });
+  const timers = new ManualTimers();
+  const store = await LogCursorStore.open(log, silentLogger, timers);
+  const append = log.append.bind(log);
+  const written = new Map<string, number>();
+  let underWay = 0;
+  log.append = async (partition, records) => {
+    underWay++;
+    for (const { key, value } of records) {
+      const [tenant = ''] = key.toString().split('/');
+      written.set(tenant, (written.get(tenant) ?? 0) + (value?.length ?? 0));
+    }
+    return append(partition, records).finally(() => underWay--);
+  };
+  const pending = Array.from({ length: 4_000 }, (_, i) => [i, 0] as const);
+  let end = 5_000;
+  const deliver = (): void => {
+    end++;
+    for (let i = 0; i < 20; i++) store.save(`large/p${i}`, { end, pending, deadLetters: [] });
+    store.save('small/p', { end, pending: [], deadLetters: [] });
+  };
+  let smallWrites = 0;
+  for (let tick = 0; tick < 40; tick++) {
+    deliver();
+    const before = written.get('small') ?? 0;
+    timers.advance(250);
+    for (let turns = 0; turns < 50 || underWay > 0; turns++) await new Promise((resolve) => setImmediate(resolve));
+    if ((written.get('small') ?? 0) > before) smallWrites++;
+  }
+  const large = written.get('large') ?? 0;
+  assert.ok(large > 0 && large < 8 * 1024 * 1024, `${large} bytes in ten seconds`);
+  assert.ok(smallWrites >= 35, `${smallWrites} of 40`);
+  // What somebody waits for is written now.
+  deliver();
+  const before = written.get('large') ?? 0;
+  await store.flush('large/p3');
+  assert.ok((written.get('large') ?? 0) > before);
+  await store.close();
+  const other = await LogCursorStore.open(log, silentLogger, new ManualTimers());
+  for (let i = 0; i < 20; i++) assert.equal(other.load(`large/p${i}`)?.end, end);
+  await other.close();
+});
