@@ -214,7 +214,7 @@ export class DeploymentService implements Deployments {
     redeployed: string | undefined,
   ): Promise<ProjectionCheck> {
     const before = redeployed === undefined ? undefined : this.#projection(tenantId, redeployed);
-    if (notifications !== undefined) await this.#options.endpoints.check(notifications);
+    if (notifications !== undefined) await this.#options.endpoints.check(tenantId, notifications);
     return this.#checks.projection(tenantId, sources, before);
   }
 

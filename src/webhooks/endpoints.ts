@@ -9,6 +9,7 @@ import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import { Tally } from '../core/tally.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
+import { systemTimers } from '../feed/timers.js';
 import {
   allEndpoints,
   endpointIdsOf,
@@ -19,6 +20,7 @@ import {
   projectionOf,
   type EndpointWithUrl,
 } from './endpoint-entities.js';
+import { FairPermits, type Permit } from './fair-permits.js';
 import { MAX_OWN_HEADERS } from './own-headers.js';
 import { sourceOf } from './webhook-message.js';
 
@@ -74,19 +76,46 @@ export type DisabledFor = 'gone' | 'failures';
 
 type Rotated = ReturnType<typeof rotateSecrets>;
 
+/** URLs of a tenant that are looked at: DNS may take seconds to answer, and each question has a socket of its own. So many others wait. */
+const URLS_AT_ONCE = { total: 128, perOwner: 8 };
+const URLS_WAITING = 100;
+const URLS_RETRY_SECONDS = 5;
+
 /** The endpoints of all tenants, and the secrets with which their webhooks are signed. */
 export class Endpoints {
   readonly #options: EndpointsOptions;
   /** By tenant, how many are being made and are not in the catalog yet. */
   readonly #beingMade = new Tally();
+  /** By tenant, how many URLs are looked at, or wait for it. */
+  readonly #lookedAt = new Tally();
+  readonly #looks = new FairPermits(URLS_AT_ONCE, systemTimers);
 
   constructor(options: EndpointsOptions) {
     this.#options = options;
   }
 
-  /** Refuses what a config must not ask for. @throws StatefoldError WEBHOOK_URL_REFUSED */
-  async check({ webhookUrl }: EndpointConfig): Promise<void> {
-    if (typeof webhookUrl === 'string') await this.#options.checkUrl(webhookUrl);
+  /** Refuses what a config must not ask for. @throws StatefoldError WEBHOOK_URL_REFUSED, RATE_LIMITED */
+  async check(tenantId: string, { webhookUrl }: EndpointConfig): Promise<void> {
+    if (typeof webhookUrl === 'string') await this.#checkUrl(tenantId, webhookUrl);
+  }
+
+  /** @throws StatefoldError WEBHOOK_URL_REFUSED, RATE_LIMITED */
+  async #checkUrl(tenantId: string, url: string): Promise<void> {
+    const most = URLS_AT_ONCE.perOwner + URLS_WAITING;
+    if (this.#lookedAt.of(tenantId) >= most)
+      throw new StatefoldError(
+        'RATE_LIMITED',
+        `${most} webhook URLs of the tenant are to be looked up; send the request again when some are`,
+        { retryAfterSeconds: URLS_RETRY_SECONDS },
+      );
+    await this.#lookedAt.during(tenantId, async () => {
+      const permit = await new Promise<Permit>((resolve) => this.#looks.acquire(tenantId, tenantId, resolve));
+      try {
+        await this.#options.checkUrl(url);
+      } finally {
+        this.#looks.release(permit);
+      }
+    });
   }
 
   /**
@@ -99,7 +128,7 @@ export class Endpoints {
     config: EndpointConfig,
     before: ProjectionEntity | undefined,
   ): Promise<(projectionId: string) => Promise<EndpointEntity | undefined>> {
-    await this.check(config);
+    await this.check(tenantId, config);
     // Whoever gave a config is told the secret, and may set up the receiver before there is a URL.
     if (config.isolateSecret !== true) await this.#sharedSecret(tenantId);
     const last =
@@ -227,9 +256,9 @@ export class Endpoints {
   }
 
   async #create(tenantId: string, projectionId: string | undefined, asked: NewEndpoint): Promise<EndpointWithUrl> {
-    const { catalog, checkUrl, clock, notified } = this.#options;
+    const { catalog, clock, notified } = this.#options;
     const { url, source, isolateSecret: isolated = false, headers = {}, from = 'now' } = asked;
-    await checkUrl(url);
+    await this.#checkUrl(tenantId, url);
     if (!isolated) await this.#sharedSecret(tenantId);
     const since = from === 'start' ? undefined : await this.#lastOf(await notified.open(tenantId), source);
     const endpointId = uuidv7(clock.now());
@@ -259,7 +288,7 @@ export class Endpoints {
   /** @throws StatefoldError NOT_FOUND, INVALID_REQUEST (another source), WEBHOOK_URL_REFUSED, QUOTA_EXCEEDED where it would be larger */
   async change(tenantId: string, endpointId: string, asked: EndpointChange): Promise<EndpointWithUrl> {
     this.require(tenantId, endpointId);
-    if (asked.url !== undefined) await this.#options.checkUrl(asked.url);
+    if (asked.url !== undefined) await this.#checkUrl(tenantId, asked.url);
     if (asked.isolateSecret === false) await this.#sharedSecret(tenantId);
     return this.#changing(tenantId, endpointId, (had) => {
       const { secrets, ...kept } = had;

@@ -11,7 +11,7 @@ import { ListFeed, ListTenants, MapCatalog } from '../support/notifier-world.js'
 const MOST = 200_000;
 const ENDPOINT = 10_000;
 
-function world() {
+function world(checkUrl = () => Promise.resolve()) {
   const catalog = new MapCatalog();
   catalog.addTenant('t1');
   const tenants = new ListTenants();
@@ -20,7 +20,7 @@ function world() {
     catalog,
     room: new CatalogRoom(catalog, MOST),
     sealer: new Sealer(randomBytes(32).toString('base64')),
-    checkUrl: () => Promise.resolve(),
+    checkUrl,
     lastSequence: () => Promise.resolve(0),
     notified: tenants,
     most: 100,
@@ -71,4 +71,31 @@ test('an endpoint that is paused already, or is not, is not written again', asyn
   assert.notEqual(paused, made);
   assert.equal((await endpoints.pause('t1', endpointId)).pausedAt, pausedAt);
   assert.equal(version(), paused);
+});
+
+test('few URLs of a tenant are looked up at once, however many requests name one', async () => {
+  const waiting: (() => void)[] = [];
+  let mayPass = true;
+  const { endpoints } = world(() => (mayPass ? Promise.resolve() : new Promise((resolve) => waiting.push(resolve))));
+  const { endpointId } = await endpoints.create('t1', asked(1));
+  mayPass = false;
+  const change = (): Promise<unknown> => endpoints.change('t1', endpointId, { url: 'https://slow.example/' });
+  const changes = Promise.allSettled(Array.from({ length: 150 }, change));
+  const refused: StatefoldError[] = [];
+  let passed = 0;
+  void changes.then((told) => {
+    for (const one of told) {
+      if (one.status === 'rejected') refused.push(one.reason as StatefoldError);
+      else passed++;
+    }
+  });
+  while (passed === 0) {
+    assert.ok(waiting.length <= 8, `${waiting.length} at once`);
+    for (const go of waiting.splice(0)) go();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  assert.deepEqual([passed, refused.length], [108, 42]);
+  assert.ok(refused.every(({ code }) => code === 'RATE_LIMITED'));
+  mayPass = true;
+  await change();
 });
