@@ -1,4 +1,5 @@
 import { backOff } from '../core/back-off.js';
+import { BytePace } from '../core/byte-pace.js';
 import type { Clock } from '../core/clock.js';
 import type { Logger } from '../core/logger.js';
 import { pause } from '../core/pause.js';
@@ -34,6 +35,12 @@ const LOOKED_AT_ONCE = 500;
 /** How many of the first ones, whose size nobody knows; of the next ones as many as take about so many bytes. */
 const FIRST_AT_ONCE = 8;
 const BYTES_AT_ONCE = 8 * 1024 * 1024;
+/**
+ * Each aggregate that is erased has every transaction that it is in written again: a hundred of them in the same thousand transactions
+ * are a hundred times what the tenant stores, on a disk that is everybody's.
+ */
+const REWRITTEN_AT_ONCE = 64 * 1024 * 1024;
+const REWRITTEN_PER_SECOND = 4 * 1024 * 1024;
 
 /**
  * The owner of the partition takes erased aggregates out of the log: it writes tombstones for all records of the aggregate, void ones
@@ -44,6 +51,7 @@ export class Erasures {
   readonly #waiting = new Set<string>();
   /** Behind which erasures it is still to be looked whether a former owner began, and did not finish, them; undefined: none. */
   #unlooked: string | undefined;
+  readonly #pace = new BytePace(REWRITTEN_AT_ONCE, REWRITTEN_PER_SECOND);
   #running: Promise<void> | undefined;
   #closed = false;
 
@@ -147,13 +155,18 @@ export class Erasures {
         const bytes = records.reduce((sum, { value }) => sum + (value?.length ?? 0), 0);
         atOnce = Math.max(1, Math.min(AT_ONCE, 4 * atOnce, Math.floor((BYTES_AT_ONCE * slice.length) / (bytes + 1))));
         const found = new Map(records.map((record) => [record.offset, record]));
+        let rewritten = 0;
         for (const record of slice.flatMap((offset) => found.get(offset) ?? [])) {
           const before = erased.get(record.offset) ?? [];
           const { isDead, isRedacted } = await this.#without(record, { aggregateId, before, voids });
           if (isDead) dead.push(record.key);
-          if (isRedacted) partly.add(record.offset);
+          if (!isRedacted) continue;
+          partly.add(record.offset);
+          rewritten += record.value?.length ?? 0;
         }
         await nextTurn();
+        const wait = this.#pace.msAfter(rewritten);
+        if (wait > 0 && !this.#closed) await pause(wait);
       }
       isWhole = await this.isTakenOut(aggregateId, [...partly]);
     }
