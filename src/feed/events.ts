@@ -65,17 +65,22 @@ export class EventFeed implements FollowedFeed<FeedItem> {
   /** Position of the last event before the place that can be read here; 0 where there is none. */
   async lastBefore(place: number): Promise<number> {
     const known = this.#last.place <= place ? this.#last : { place: 0, position: 0 };
+    let isWhole = true;
     for (let width = FIRST_LOOK_BACK, end = place; end > known.place; width *= 4) {
       const from = Math.max(known.place, end - width);
       const { position, read } = await this.#lastBetween(from, end);
-      if (position > 0) {
-        // What can't be read yet may hold a later one.
-        if (read === place && place > this.#last.place) this.#last = { place, position };
-        return position;
-      }
+      isWhole &&= read === end;
+      if (position > 0) return this.#isLast({ place, position }, isWhole);
       end = from;
     }
-    return known.position;
+    // Retries may have left very many records behind the last event: they are looked through once.
+    return this.#isLast({ place, position: known.position }, isWhole);
+  }
+
+  /** What can't be read yet may hold a later one. */
+  #isLast(last: { readonly place: number; readonly position: number }, isWhole: boolean): number {
+    if (isWhole && last.place > this.#last.place) this.#last = last;
+    return last.position;
   }
 
   async #lastBetween(from: number, end: number): Promise<{ readonly position: number; readonly read: number }> {

@@ -100,6 +100,28 @@ test('the last event is known from wherever the feed ends, also behind many reco
   );
 });
 
+test('records without events behind the last event are looked through once', async () => {
+  const inputs = new ListedInputs(0);
+  inputs.commit(2);
+  for (let i = 0; i < 10_000; i++) inputs.records.push(undefined);
+  const feed = feedOf(inputs);
+  let read = 0;
+  const page = inputs.read.bind(inputs);
+  inputs.read = async (from, budget) => {
+    const found = await page(from, budget);
+    read += found.end - from;
+    return found;
+  };
+  const last = positionOfPlace(0, 1);
+  assert.equal(await feed.latest(), last);
+  assert.ok(read >= 10_000);
+  read = 0;
+  inputs.records.push(undefined);
+  assert.equal(await feed.latest(), last);
+  assert.equal(await feed.latest(), last);
+  assert.ok(read < 100, `${read} were read again`);
+});
+
 test('the positions of a commit have no gap, and stay below 2^53 for more commits than a log can hold', () => {
   const inputs = new ListedInputs(Infinity);
   inputs.records.push(undefined);
