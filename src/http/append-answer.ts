@@ -22,11 +22,11 @@ export function answerTransaction(
   result: TransactionResult,
   holds: HoldsAnswers,
 ): void {
-  let answer = transactionJson(result);
   // As of a single state: the transaction is stored, and must be answered so.
-  if (answer.length > COUNTED_BYTES && !holds().takes(answer.length))
-    answer = transactionJson({ ...result, appends: result.appends.map(withoutState) });
-  answerJson(response, 201, requestId, answer, positionHeader(result));
+  const states = result.appends.reduce((sum, { state }) => sum + (state?.length ?? 0), 0);
+  const isShort = states > COUNTED_BYTES && !holds().takes(states);
+  const appends = isShort ? result.appends.map(withoutState) : result.appends;
+  answerJson(response, 201, requestId, transactionJson({ ...result, appends }), positionHeader(result));
 }
 
 /** @param many of a batch; else of a single event */
