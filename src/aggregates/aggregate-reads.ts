@@ -4,6 +4,7 @@ import { GENERATION_STRIDE, type Fault, type OrderedState } from '../core/event.
 import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings } from './bindings.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
+import { inSlices } from '../core/slices.js';
 import { firstOf, jsonBytes, LIST_BYTES, PAGE_BYTES } from '../core/reads.js';
 import type { FoldAnswer } from './reducer-turns.js';
 import type { Reducers } from './reducers.js';
@@ -148,11 +149,12 @@ export class AggregateReads {
     return Array.from(counts, ([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
   }
 
-  /** All event types that are counted, ascending by name. */
-  async eventTypes(): Promise<EventTypesSummary> {
+  /** All event types that are counted, ascending by name; or this one. */
+  async eventTypes(only?: string): Promise<EventTypesSummary> {
     await this.#options.partition.caughtUpAsOwner();
     const { eventTypes } = this.#options.tables;
-    return { eventTypes: eventTypes.list(), others: eventTypes.others };
+    const counted = only === undefined ? await inSlices(eventTypes.list()) : [eventTypes.of(only) ?? []].flat();
+    return { eventTypes: counted, others: eventTypes.others };
   }
 
   async state(aggregateType: string, aggregateId: string): Promise<AggregateState> {

@@ -40,8 +40,8 @@ export interface Aggregates {
   list(query: AggregatesQuery): Promise<AggregatesPage>;
   /** Ascending by name; unless given, all of them. */
   types(query?: TypesQuery): Promise<readonly AggregateTypeSummary[]>;
-  /** The types of the tenant's events. */
-  eventTypes(): Promise<EventTypesSummary>;
+  /** The types of the tenant's events, or of these the one. */
+  eventTypes(only?: string): Promise<EventTypesSummary>;
   /** How far the reducer that is bound now has caught up with the type's aggregates; undefined where none is bound. */
   catchUp(aggregateType: string): Progress | undefined;
   /**

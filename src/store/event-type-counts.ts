@@ -1,4 +1,5 @@
-import { compareKeys, pastAll } from './keys.js';
+import type { Sliced } from '../core/slices.js';
+import { compareKeys, pastAll, SEPARATOR } from './keys.js';
 import type { StoreSection } from './store-section.js';
 import { TABLES } from './tables.js';
 
@@ -29,7 +30,9 @@ type OthersRow = readonly [types: number, others: number];
 /** A partition counts so many types, those that came first: a tenant that makes a type of each event takes no more. */
 const MOST_TYPES = 2_000;
 /** Of each type so many types of aggregates are kept. */
-const MOST_AGGREGATE_TYPES = 50;
+export const MOST_AGGREGATE_TYPES = 50;
+/** Of a list so many are read on a turn: each may have as many types of aggregates as are kept, with long names. */
+const READ_AT_ONCE = 100;
 /** So many stay in memory between two writes of the section. */
 const KEPT = 256;
 
@@ -106,15 +109,22 @@ export class EventTypeCounts {
     return this.#counters.get(eventType) ?? this.#stored(eventType);
   }
 
-  /** All that are counted, ascending. */
-  list(): readonly EventTypeCount[] {
+  /** All that are counted as it begins, ascending. */
+  *list(): Sliced<readonly EventTypeCount[]> {
     const all = new Map<string, EventTypeCount>();
-    for (const [key, row] of this.#section.range(TABLES.eventTypes, pastAll(TABLES.eventTypes))) {
-      const eventType = key.slice(TABLES.eventTypes.length);
-      all.set(eventType, countOf(eventType, row as CounterRow));
-    }
     for (const { eventType, events, firstSeen, lastSeen, aggregateTypes } of this.#counters.values())
       all.set(eventType, { eventType, events, firstSeen, lastSeen, aggregateTypes: [...aggregateTypes] });
+    let from = TABLES.eventTypes;
+    for (let read = READ_AT_ONCE; read === READ_AT_ONCE;) {
+      read = 0;
+      for (const [key, row] of this.#section.range(from, pastAll(TABLES.eventTypes), { limit: READ_AT_ONCE })) {
+        const eventType = key.slice(TABLES.eventTypes.length);
+        if (!all.has(eventType)) all.set(eventType, countOf(eventType, row as CounterRow));
+        from = key + SEPARATOR;
+        read++;
+      }
+      yield;
+    }
     return [...all.values()].sort((a, b) => compareKeys(a.eventType, b.eventType));
   }
 

@@ -9,6 +9,8 @@ import type {
 } from '../aggregates/aggregates.js';
 import { encodeCursor } from '../core/cursor.js';
 import type { Progress } from '../core/progress.js';
+import { overSlices } from '../core/slices.js';
+import { MOST_AGGREGATE_TYPES } from '../store/event-type-counts.js';
 import { compareKeys } from '../store/keys.js';
 import type { TenantInput } from './tenant-input.js';
 
@@ -30,9 +32,9 @@ export class TenantAggregates implements Aggregates {
     return summedTypes(await Promise.all(partitions.map(({ reads }) => reads.types(query))), query?.limit);
   }
 
-  async eventTypes(): Promise<EventTypesSummary> {
+  async eventTypes(only?: string): Promise<EventTypesSummary> {
     const partitions = await this.#input.all();
-    return summedEventTypes(await Promise.all(partitions.map(({ reads }) => reads.eventTypes())));
+    return summedEventTypes(await Promise.all(partitions.map(({ reads }) => reads.eventTypes(only))));
   }
 
   catchUp(aggregateType: string): Progress | undefined {
@@ -79,14 +81,15 @@ function summedTypes(
     .map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
 }
 
-function summedEventTypes(summaries: readonly EventTypesSummary[]): EventTypesSummary {
+async function summedEventTypes(summaries: readonly EventTypesSummary[]): Promise<EventTypesSummary> {
   const [first] = summaries;
   if (first !== undefined && summaries.length === 1) return first;
   const sums = new Map<string, EventTypeSummary>();
-  for (const type of summaries.flatMap(({ eventTypes }) => eventTypes)) {
+  const all = summaries.flatMap(({ eventTypes }) => eventTypes);
+  await overSlices('pages', all, (type) => {
     const sum = sums.get(type.eventType);
     sums.set(type.eventType, sum === undefined ? type : together(sum, type));
-  }
+  });
   return {
     eventTypes: [...sums.values()].sort((a, b) => compareKeys(a.eventType, b.eventType)),
     others: summaries.reduce((sum, { others }) => sum + others, 0),
@@ -98,7 +101,7 @@ const together = (a: EventTypeSummary, b: EventTypeSummary): EventTypeSummary =>
   events: a.events + b.events,
   firstSeen: Math.min(a.firstSeen, b.firstSeen),
   lastSeen: Math.max(a.lastSeen, b.lastSeen),
-  aggregateTypes: [...new Set([...a.aggregateTypes, ...b.aggregateTypes])],
+  aggregateTypes: [...new Set([...a.aggregateTypes, ...b.aggregateTypes])].slice(0, MOST_AGGREGATE_TYPES),
 });
 
 /** Undefined where no partition has one. */

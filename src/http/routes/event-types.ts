@@ -118,8 +118,8 @@ const getEventType = route({
   serve: async ({ tenants, eventTypes }, call) => {
     const eventType = requireName(call.parameter('type'), 'eventType', MAX_EVENT_TYPE);
     const entity = eventTypes.get(call.tenantId, eventType);
-    const counted = await (await tenants.open(call.tenantId)).aggregates.eventTypes();
-    const count = counted.eventTypes.find((one) => one.eventType === eventType);
+    const { aggregates } = await tenants.open(call.tenantId);
+    const [count] = (await aggregates.eventTypes(eventType)).eventTypes;
     if (entity === undefined && count === undefined)
       throw new StatefoldError('NOT_FOUND', `there is no event of type '${eventType}', and no schema for it`);
     call.answer(200, {
