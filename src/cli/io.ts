@@ -114,9 +114,18 @@ export class CliExit extends Error {
   }
 }
 
+/** Control characters, ends of lines among them, and marks that turn the direction of what stands beside them. */
+// eslint-disable-next-line no-control-regex -- control characters are what it looks for
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
+
+/** A text that anybody may have chosen, as one line: a terminal would do what it says, and a line in it would pass for one of ours. */
+export const printable = (text: string): string =>
+  text.replaceAll(UNPRINTABLE, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
 /** Columns under headings; an empty list is one line that says so. */
-export function table(headings: readonly string[], rows: readonly (readonly string[])[], empty: string): string {
-  if (rows.length === 0) return `${empty}\n`;
+export function table(headings: readonly string[], given: readonly (readonly string[])[], empty: string): string {
+  if (given.length === 0) return `${empty}\n`;
+  const rows = given.map((row) => row.map(printable));
   const widths = headings.map((heading, i) => Math.max(heading.length, ...rows.map((row) => row[i]?.length ?? 0)));
   return [headings, ...rows]
     .map(
