@@ -1,7 +1,7 @@
 import { eventLoop } from '../core/event-loop.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
 import { PAGE_BYTES } from '../core/reads.js';
-import { SEPARATOR } from '../store/local-store.js';
+import { SEPARATOR } from '../store/keys.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionBuilds } from './projection-builds.js';
