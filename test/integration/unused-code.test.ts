@@ -157,16 +157,16 @@ test('the code of revisions that are forgotten leaves the log; what is live stay
 test('whoever asks for code that has left the log is told whether it may come yet', async (t) => {
   const world = await World.open(t);
   const { deployments, catalog } = world;
-  const { assembly } = tenantDefinitions(catalog, TENANT);
+  const definitions = tenantDefinitions(catalog, TENANT);
   const { projection } = await deployments.uploadProjection(TENANT, SOURCES, undefined, undefined);
   await world.settled(deployments);
   const isUnavailable = (error: unknown): boolean => error instanceof StatefoldError && error.code === 'UNAVAILABLE';
   await assert.rejects(
-    assembly(projection.artefactId),
+    definitions.assembly(projection.artefactId),
     (error) => isUnavailable(error) && !(error instanceof ForgottenCodeError),
   );
   await deployments.deleteProjection(TENANT, projection.projectionId);
-  await assert.rejects(assembly(projection.artefactId), ForgottenCodeError);
+  await assert.rejects(definitions.assembly(projection.artefactId), ForgottenCodeError);
 });
 
 test('what was compiled for a projection that was deleted meanwhile leaves the log', async (t) => {
