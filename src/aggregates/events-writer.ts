@@ -120,8 +120,9 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   readonly #queue: WriteQueue;
   readonly #hold: Hold;
   readonly #budget: TenantBudget;
-  /** Appends that wait for room in the local store. */
+  /** Appends that wait for room in the local store: all for the same, so that none overtakes another. */
   #later = 0;
+  #untilRoom: Promise<boolean> | undefined;
   #stopped: Error | undefined;
 
   constructor(options: EventsWriterOptions) {
@@ -215,9 +216,11 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     this.#later++;
     this.#hold.add(bytes);
     try {
+      this.#untilRoom ??= (
+        section.roomSoon(() => this.#stopped === undefined && !section.isFailing) ?? Promise.resolve(true)
+      ).finally(() => (this.#untilRoom = undefined));
       // Whoever came first is woken first.
-      const room = section.roomSoon(() => this.#stopped === undefined && !section.isFailing) ?? Promise.resolve(true);
-      if (!(await room))
+      if (!(await this.#untilRoom))
         throw (
           this.#stopped ??
           new StatefoldError(
@@ -265,8 +268,8 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     return body.kind !== 'Transaction' || judgeTransaction((aggregateId) => tables.head(aggregateId), body.value);
   }
 
-  gather(): Draft<EventsBody>[] {
-    return this.#queue.gather();
+  gather(most: number): Draft<EventsBody>[] {
+    return this.#queue.gather(most);
   }
 
   restoring(end: number | undefined): void {

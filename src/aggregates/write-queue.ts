@@ -117,9 +117,10 @@ export class WriteQueue {
     for (const pending of this.#queue.splice(0)) pending.reject(error);
   }
 
-  /** The next produce: what may be written now, in its order. A refusal is answered once it is certain. */
-  gather(): Draft<EventsBody>[] {
-    const { limits, room, tables } = this.#options;
+  /** The next produce, of at most so many bytes, or of one record: what may be written now, in its order. A refusal is answered once it is certain. */
+  gather(mostBytes = Infinity): Draft<EventsBody>[] {
+    const { limits, tables } = this.#options;
+    const room = Math.min(this.#options.room, mostBytes);
     tables.forgetHeads();
     const drafts: Draft<EventsBody>[] = [];
     const gathering: Gathering = {
@@ -141,7 +142,7 @@ export class WriteQueue {
       isFull ||=
         drafts.length >= limits.produceRecords ||
         bytes >= limits.produceBytes ||
-        bytes + bytesOf > room ||
+        (drafts.length > 0 && bytes + bytesOf > room) ||
         cost >= most;
       if (isFull) {
         left.push(pending);

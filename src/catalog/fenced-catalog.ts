@@ -233,10 +233,10 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   }
 
   /** What waits, up to what the log takes at once; one write an entity: a second one is decided when the first is known to be in the log. */
-  gather(): Draft<CatalogBody>[] {
+  gather(most = Infinity): Draft<CatalogBody>[] {
     const touched = new Set<string>();
     const later: Write[] = [];
-    let room = this.#options.log.maxAppendBytes - appendBytes([]);
+    let room = Math.min(this.#options.log.maxAppendBytes - appendBytes([]), most);
     for (const [i, write] of this.#queue.entries()) {
       if (room < 0) {
         later.push(...this.#queue.slice(i));
@@ -249,7 +249,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
         touched.add(keyPrefix);
         // What is left for the next produce waits behind this one's, also where it would be small enough itself.
         room -= write.bytes;
-        if (room < 0) later.push(write);
+        if (room < 0 && this.#inFlight.size > 0) later.push(write);
         else this.#inFlight.set(write.draft, write);
       }
     }

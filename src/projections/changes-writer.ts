@@ -175,14 +175,15 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return last === undefined || inputAfter([body.value.inputOffset, body.value.inputIndex], last);
   }
 
-  gather(): Draft<ChangesBody>[] {
+  gather(mostBytes = Infinity): Draft<ChangesBody>[] {
     const { changesPerProduce: most = GATHERED.changes } = this.#options;
+    const room = Math.min(GATHERED.bytes, mostBytes);
     const drafts: Draft<ChangesBody>[] = [];
     let bytes = 0;
     let taken = 0;
     for (const group of this.#queue) {
       bytes += group.bytes;
-      if (taken > 0 && (bytes > GATHERED.bytes || drafts.length + group.drafts.length > most)) break;
+      if (taken > 0 && (bytes > room || drafts.length + group.drafts.length > most)) break;
       drafts.push(...group.drafts);
       taken++;
     }

@@ -112,8 +112,8 @@ mutant(
   EventsWriter.prototype,
   'gather',
   (gather) =>
-    function (this: EventsWriter) {
-      const drafts = gather.call(this);
+    function (this: EventsWriter, most) {
+      const drafts = gather.call(this, most);
       drafts.forEach(
         (draft, i) =>
           draft.body.kind === 'Commit' && this.fold({ offset: 1000 + i, body: draft.body, accepted: true }, draft),
@@ -388,8 +388,8 @@ mutant(
   EventsWriter.prototype,
   'gather',
   (gather) =>
-    function (this: EventsWriter) {
-      return gather.call(this).map((draft) => Object.assign(draft, { body: halved(draft.body) }));
+    function (this: EventsWriter, most) {
+      return gather.call(this, most).map((draft) => Object.assign(draft, { body: halved(draft.body) }));
     },
 );
 

@@ -7,7 +7,14 @@ import type { Logger } from '../../core/logger.js';
 import { FOLD_RULES, GIVEN_EPOCH_RULES, type ClaimBody } from '../../core/records.js';
 import { nextTurn, timedSlice } from '../../core/slices.js';
 import type { RecordCodec } from '../codec/codec.js';
-import { AppendRefusedError, type Log, type NewRecord, type PartitionRef } from '../log.js';
+import {
+  appendBytes,
+  AppendRefusedError,
+  AppendTooLargeError,
+  type Log,
+  type NewRecord,
+  type PartitionRef,
+} from '../log.js';
 import { produceSpan, tracing } from '../../core/tracing.js';
 import { follow } from './follow.js';
 import type { Draft, PartitionHandler } from './partition-handler.js';
@@ -65,6 +72,8 @@ export type PartitionStatus = 'CREATED' | 'RESTORING' | 'FOLLOWING' | 'CLAIMING'
 const CLAIM_KEY = 'claim';
 /** Claims that may fail before the partition stops and who waits is told (some 3 and 30 seconds); its next use tries again. */
 const ATTEMPTS = { open: 10, reclaim: 36 };
+/** For so long less is written at once than the log has refused, milliseconds. */
+const LESS_MS = 60_000;
 /** Tells the partitions apart that one process opens after each other: their records must not share a key. */
 let opened = 0;
 
@@ -94,6 +103,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
   /** Who waits for a write that begins after they asked. */
   #proofs: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
   #claimDue = false;
+  /** What the log may take at once, as it was refused more: bytes, until then. */
+  #less: { readonly most: number; readonly until: number } | undefined;
 
   constructor(options: FencedPartitionOptions<B>) {
     this.#options = options;
@@ -313,7 +324,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
     const claimDue = this.#claimDue && this.#status === 'RUNNING';
     let drafts: Draft<B>[] = [];
     try {
-      if (!claimDue) drafts = eventLoop.slice('gather', () => this.#options.handler.gather());
+      if (!claimDue) drafts = eventLoop.slice('gather', () => this.#options.handler.gather(this.#most));
     } catch (error) {
       this.#stop(error as Error);
       return;
@@ -348,7 +359,11 @@ export class FencedPartition<B extends { readonly kind: string }> {
         return this.#endEpoch(error, 'a produce has no definite result: the epoch ends', drafts, ids);
       this.#inFlight = [];
       this.#refusals.failed(error, 'the log refuses writes; they are tried again');
-      handler.refused(drafts, error);
+      // What is small enough is not refused for what it was written with: of all of it less is tried.
+      if (error instanceof AppendTooLargeError && drafts.length > 1) {
+        this.#less = { most: appendBytes(records) / 2, until: performance.now() + LESS_MS };
+        handler.undecided(drafts);
+      } else handler.refused(drafts, error);
       return false;
     }
     this.#refusals.worked('the log takes writes again');
@@ -557,6 +572,12 @@ export class FencedPartition<B extends { readonly kind: string }> {
 
   get #claimBody(): ClaimBody {
     return { kind: 'Claim', value: { rules: this.#options.epochs === undefined ? FOLD_RULES : GIVEN_EPOCH_RULES } };
+  }
+
+  /** Bytes of one produce. */
+  get #most(): number {
+    if (this.#less !== undefined && performance.now() > this.#less.until) this.#less = undefined;
+    return this.#less?.most ?? Infinity;
   }
 
   #isRunning(): boolean {

@@ -35,8 +35,11 @@ export interface PartitionHandler<B> {
    * time, or nobody wants it any more. Undefined: there is room.
    */
   untilRoom?(wanted: () => boolean): Promise<boolean> | undefined;
-  /** The partition is idle and ours, or shared: what to write next, in one produce; none when nothing waits. */
-  gather(): Draft<B>[];
+  /**
+   * The partition is idle and ours, or shared: what to write next, in one produce; none when nothing waits. About `most` bytes, where the
+   * log refused more at once, or what can't be parted.
+   */
+  gather(most: number): Draft<B>[];
   /** They are on their way into the log. If nothing of others lies between, the first of them will have this offset, and they count. */
   underWay?(drafts: readonly Draft<B>[], offset: number): void;
   /** Not accepted, and never will be: each is to be decided again. */

@@ -1,0 +1,72 @@
+// Appends that wait for the local store, or are refused by the log for others beside them.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { StatefoldError } from '../../src/core/errors.js';
+import type { AppendResult } from '../../src/core/event.js';
+import { uuidv7 } from '../../src/core/ids.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import { appendBytes, tooLarge, type NewRecord, type PartitionRef } from '../../src/log/log.js';
+import { ManyKeysWorld, type Seat } from '../support/many-keys-world.js';
+import { temporaryDirectory, until } from '../support/service.js';
+
+const append = ({ task }: Seat, aggregateId: string, data = '{}'): Promise<AppendResult> =>
+  task.first.append({
+    commandId: uuidv7(),
+    keyed: false,
+    requestHash: Buffer.alloc(0),
+    aggregateId,
+    aggregateType: undefined,
+    expectedVersion: 'any',
+    correlationId: undefined,
+    causationId: undefined,
+    metadata: undefined,
+    events: [{ eventType: 'Came', data: Buffer.from(data) }],
+  });
+
+test('an append that waits for room in the local store is not overtaken by one that comes when there is some', async (t) => {
+  const seat = await new ManyKeysWorld(t).open('store');
+  let isFull = true;
+  let give = (): void => undefined;
+  Object.defineProperty(seat.section, 'isFull', { get: () => isFull });
+  t.mock.method(seat.section, 'roomSoon', () =>
+    isFull ? new Promise<boolean>((resolve) => (give = () => resolve(true))) : undefined,
+  );
+  const first = append(seat, 'a-1');
+  // Others have given back what they held, and nobody has told that yet.
+  isFull = false;
+  const second = append(seat, 'a-1');
+  give();
+  assert.deepEqual([(await first).endVersion, (await second).endVersion], [1, 2]);
+});
+
+/** As a topic on Kafka whose `max.message.bytes` somebody has lowered. */
+class SmallLog extends LmdbLog {
+  most = Infinity;
+
+  override append(to: PartitionRef, records: readonly NewRecord[]): ReturnType<LmdbLog['append']> {
+    const bytes = appendBytes(records);
+    return bytes > this.most ? Promise.reject(tooLarge(records.length, bytes, this.most)) : super.append(to, records);
+  }
+}
+
+test('appends that are small enough for the log are not refused for those that are written with them', async (t) => {
+  const log = new SmallLog({ path: join(temporaryDirectory(t), 'log') });
+  t.after(() => log.close());
+  const seat = await new ManyKeysWorld(t, { log }).open('store');
+  log.most = 10_000;
+  const [large, few] = ['x'.repeat(20_000), 'x'.repeat(1000)].map((text) => JSON.stringify({ text }));
+  const sent = Array.from({ length: 60 }, (_, i) => append(seat, `a-${i}`, i % 20 === 7 ? large : few));
+  const refused: number[] = [];
+  let settled = 0;
+  sent.forEach((one, i) => {
+    one
+      .catch((error: unknown) => {
+        assert.ok(error instanceof StatefoldError && /takes less at once/.test(error.message), String(error));
+        refused.push(i);
+      })
+      .finally(() => settled++);
+  });
+  await until(() => settled === sent.length);
+  assert.deepEqual(refused, [7, 27, 47]);
+});
