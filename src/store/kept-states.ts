@@ -1,7 +1,7 @@
 import type { Code } from './fault-tables.js';
 import type { StoreSection } from './store-section.js';
 import type { ReducerState } from './partition-tables.js';
-import { stateBytes, type StoredBytes } from './stored-bytes.js';
+import { keptBytes, type KeptRow, type StoredBytes } from './stored-bytes.js';
 import { TABLES } from './tables.js';
 
 /** A binding of a type before the one that holds. */
@@ -17,15 +17,6 @@ export interface ReducerLine extends Code {
   /** Oldest first, the last of them. */
   readonly former?: readonly FormerReducer[];
 }
-
-/** As a list: the names of fields would be written with each row. Only states without a fault. */
-type KeptRow = readonly [
-  generation: number,
-  version: number,
-  state: Buffer | null,
-  lastModified: number,
-  offset: number,
-];
 
 const sameCode = (a: Code, b: Code): boolean => a.artefactId === b.artefactId && a.className === b.className;
 
@@ -77,9 +68,7 @@ export class KeptStates {
     }
     const before = this.#rows(aggregateId);
     if (rows.length === 0 && before.length === 0) return;
-    const bytesOf = (all: readonly KeptRow[]): number =>
-      all.reduce((sum, [, , state]) => sum + stateBytes(aggregateId, { state }), 0);
-    this.#bytes.changeState(bytesOf(before), bytesOf(rows));
+    this.#bytes.changeState(keptBytes(aggregateId, before), keptBytes(aggregateId, rows));
     this.#section.set(`${TABLES.keptStates}${aggregateId}`, rows.length === 0 ? undefined : rows);
   }
 

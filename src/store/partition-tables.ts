@@ -10,7 +10,7 @@ import { padded, pastAll, SEPARATOR } from './keys.js';
 import type { StoreSection } from './store-section.js';
 import { PendingDrops } from './pending-drops.js';
 import { RecordedRows } from './recorded-rows.js';
-import { stateBytes, StoredBytes, type StoredBytesRow } from './stored-bytes.js';
+import { keptBytes, stateBytes, StoredBytes, type KeptRow, type StoredBytesRow } from './stored-bytes.js';
 import { TABLES } from './tables.js';
 
 /** State of one aggregate by its bound reducer. */
@@ -399,6 +399,8 @@ export class PartitionTables {
       this.faults.setAggregate(type, aggregateId, false);
     }
     this.dropReducerState(aggregateId);
+    const kept = this.section.get(`${TABLES.keptStates}${aggregateId}`) as readonly KeptRow[] | undefined;
+    this.bytes.changeState(keptBytes(aggregateId, kept ?? []), 0);
     for (const table of [TABLES.keptStates, TABLES.reducerMarks]) this.section.delete(`${table}${aggregateId}`);
     const commands = `${TABLES.commands}${aggregateId}${SEPARATOR}`;
     for (const [key, value] of [...this.section.range(commands, pastAll(commands))]) {

@@ -18,6 +18,19 @@ const STATE_ROW_BYTES = 100;
 export const stateBytes = (key: string, row: { readonly state: Buffer | null } | undefined): number =>
   row === undefined ? 0 : STATE_ROW_BYTES + key.length + (row.state?.length ?? 0);
 
+/** Of an aggregate, the state by a reducer that was bound before. As a list: the names of fields would be written with each row. Only states without a fault. */
+export type KeptRow = readonly [
+  generation: number,
+  version: number,
+  state: Buffer | null,
+  lastModified: number,
+  offset: number,
+];
+
+/** The same of those that are kept of an aggregate. */
+export const keptBytes = (aggregateId: string, rows: readonly KeptRow[]): number =>
+  rows.reduce((sum, [, , state]) => sum + stateBytes(aggregateId, { state }), 0);
+
 /**
  * About how much a partition takes: of the log its commits, for good, and its changes until retention takes them, day by day; of the
  * store the states that its code made of them, which may be much larger than the events.

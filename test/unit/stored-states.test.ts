@@ -25,7 +25,7 @@ function lying({ section }: PartitionTables): number {
   return bytes;
 }
 
-test('the bytes of states are those that lie in the store, whatever sets, replaces, keeps and drops them, and after a restart', async (t) => {
+test('the bytes of states are those that lie in the store, whatever sets, replaces, keeps, erases and drops them, and after a restart', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'statefold-states-'));
   const store = new LocalStore({ path, logger: silentLogger });
   t.after(async () => {
@@ -38,7 +38,7 @@ test('the bytes of states are those that lie in the store, whatever sets, replac
   const step = fc.oneof(
     fc.record({ what: fc.constant('reduce' as const), at, length, generation: fc.integer({ min: 1, max: 4 }) }),
     fc.record({ what: fc.constant('project' as const), at, length, revision: fc.integer({ min: 1, max: 2 }) }),
-    fc.record({ what: fc.constantFrom('unreduce' as const, 'unproject' as const), at }),
+    fc.record({ what: fc.constantFrom('unreduce' as const, 'unproject' as const, 'erase' as const), at }),
     fc.record({ what: fc.constantFrom('drop' as const, 'remove' as const, 'flush' as const, 'restart' as const) }),
   );
   await fc.assert(
@@ -77,6 +77,7 @@ test('the bytes of states are those that lie in the store, whatever sets, replac
             origin,
           });
         else if (one.what === 'unreduce') tables.dropReducerState(`a-${one.at}`);
+        else if (one.what === 'erase') tables.erase(`a-${one.at}`, { aggregateType: 'a', offset: 1, timestamp: 1 });
         else if (one.what === 'unproject') tables.dropKeyState('p', 1, `k${one.at}`, 0);
         else if (one.what === 'drop') tables.dropRevision('p', 1);
         else if (one.what === 'remove') tables.drops.removeSome(2);
