@@ -22,6 +22,8 @@ export class Sweeper implements SteppedWork {
   readonly #options: SweeperOptions;
   readonly #steps = new Steps(this);
   readonly #pace: StorePace;
+  /** The store could not be written: what is removed would be held in memory, and waits until it can be. */
+  #isFull = false;
 
   constructor(options: SweeperOptions) {
     this.#options = options;
@@ -39,12 +41,15 @@ export class Sweeper implements SteppedWork {
   }
 
   failed(error: unknown, again: boolean): void {
+    this.#isFull = true;
     if (!again) this.#options.logger.warn({ err: error }, 'what was dropped could not be removed; trying again');
   }
 
-  /** Room first: while the store can't be written, what is removed would be held in memory. */
   async step(): Promise<boolean> {
+    if (this.#isFull) await this.#pace.next();
+    this.#isFull = false;
+    if (this.#steps.closed || !this.#options.drops.removeSome(this.#options.rowsPerSlice ?? SLICE.rows)) return false;
     await this.#pace.next();
-    return !this.#steps.closed && this.#options.drops.removeSome(this.#options.rowsPerSlice ?? SLICE.rows);
+    return true;
   }
 }
