@@ -290,10 +290,10 @@ export class TaskRegistry<T extends Activation> {
     return closing;
   }
 
+  /** What is being opened ends too: a log that is away would keep it waiting, and the others with it. */
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#sweeper);
-    await Promise.allSettled([...this.#entries.values()].map(({ ready }) => ready));
     await Promise.allSettled([...this.#entries.values()].map((entry) => this.#end(entry)));
     await Promise.allSettled(this.#closing.values());
   }

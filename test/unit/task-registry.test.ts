@@ -125,6 +125,20 @@ test('what is removed on the turn on which it is asked for leaves nothing that w
   assert.equal(await again, it.made.at(-1));
 });
 
+test('what is being opened keeps nothing from being closed', async (t) => {
+  const it = world(t);
+  const opening = it.registry.open('acme');
+  const hanging = await taskOf(it, 0);
+  it.section = 'other';
+  const served = it.registry.open('other');
+  (await taskOf(it, 1)).restored();
+  const task = await served;
+  await it.registry.close();
+  assert.deepEqual([hanging.closed, task.closed], [true, true]);
+  hanging.restored();
+  await assert.rejects(opening, NotOwnerError);
+});
+
 test('nothing of one section is opened before what had it is closed', async (t) => {
   const it = world(t);
   const first = it.registry.open('acme');
