@@ -72,5 +72,5 @@ mutant(
     function* (this: typeof ChangesWriter.prototype, offset) {
       for (const change of recordedOf.call(this, offset)) yield { ...change, eventId: '' };
     },
-  901,
+  913,
 );
