@@ -63,6 +63,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     catalog,
     admission,
     logger,
+    answerDeadlineMs: settings.answerDeadlineMs,
     onConnections: metrics.websockets,
   });
   const schemaRegistry = new SchemaRegistry({

@@ -9,6 +9,7 @@ import type { FeedHub } from '../feed/hub.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import type { Timers } from '../feed/timers.js';
 import type { Admission } from './admission.js';
+import { Deadlines, readsInTime } from './deadlines.js';
 import { Polling } from './polling.js';
 import { PositionWaits } from './position-waits.js';
 import { Refusals } from './refusals.js';
@@ -29,12 +30,15 @@ export interface ChannelsOptions {
   /** How long sockets may take to end at a close, milliseconds. */
   readonly drainMs?: number;
   readonly limits?: Partial<ConnectionLimits & EventStreamsLimits>;
+  /** How long a channel waits until a feed is caught up, milliseconds. */
+  readonly answerDeadlineMs: number;
   readonly timers?: Timers;
 }
 
 /**
  * The channels of notification that clients come to: polling, SSE and WebSocket, which share a tenant's connections. They follow
- * feeds, which no deadline of answers is over: what waits for a change waits as long as its client asked.
+ * feeds, which no deadline of answers is over: what waits for a change waits as long as its client asked. Until it is known what there is
+ * now, they wait as long as any read.
  */
 export class Channels {
   readonly polling: Polling;
@@ -45,9 +49,10 @@ export class Channels {
   readonly description = readFileSync(join(findProjectRoot(), 'schemas', 'asyncapi.json'));
   readonly #drainMs: number | undefined;
 
-  constructor({ admission, onConnections, drainMs, ...shared }: ChannelsOptions) {
+  constructor({ admission, onConnections, drainMs, answerDeadlineMs, ...shared }: ChannelsOptions) {
     const options = {
       ...shared,
+      inTime: readsInTime(new Deadlines(answerDeadlineMs)),
       quota: admission.connections,
       memory: new StreamsMemory(admission.memory?.budget),
       authenticator: admission.authenticator,

@@ -82,6 +82,13 @@ const lateRead = (): Error =>
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   });
 
+/** The outcome of a read, in time. @throws StatefoldError UNAVAILABLE */
+export type InTime = <T>(read: Promise<T>) => Promise<T>;
+export const readsInTime =
+  (deadlines: Deadlines): InTime =>
+  (read) =>
+    deadlines.within(read, lateRead);
+
 const home = (of: AggregateHome, deadlines: Deadlines): AggregateHome => ({
   append: (command) => deadlines.within(of.append(command), lateAppend),
   transact: (command) => deadlines.within(of.transact(command), lateAppend),
@@ -129,7 +136,7 @@ const faults = (of: Faults, deadlines: Deadlines): Faults => ({
 /**
  * The tenants, answering in time: also while a log that is away keeps them waiting, or one of them is long in being restored.
  * Promises of the roles have a deadline, but for imports, snapshots and waits for a place. Feeds have none: whoever follows them waits
- * as long as there is nothing new.
+ * as long as there is nothing new. Channels that ask where a feed is now do so by `readsInTime`.
  */
 export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines): Tenants & AggregateHomes {
   const timedHome = once((of: AggregateHome) => home(of, deadlines));

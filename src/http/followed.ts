@@ -7,6 +7,7 @@ import { PrefacedSubscription, type Preface, type PrefacedSubscriber } from '../
 import type { Subscriber, Subscription } from '../feed/subscription.js';
 import type { Polled } from '../feed/poll.js';
 import type { Source } from '../feed/tenant-feeds.js';
+import type { InTime } from './deadlines.js';
 
 /** A feed as a client follows it, by whichever channel: a route's entry says what it is, the channels know of no feed by name. */
 export interface Followed<T> {
@@ -46,9 +47,9 @@ export interface FollowedWords {
  * Where a stream begins that was asked for what comes after `after`; undefined: for what comes from now on, without anything that was
  * answered before. @throws StatefoldError CURSOR_EXPIRED, which shows only in a read, and is worth an answer in HTTP
  */
-async function firstOf<T>(feed: FollowedFeed<T>, after: number | undefined): Promise<number> {
+async function firstOf<T>(feed: FollowedFeed<T>, after: number | undefined, inTime: InTime): Promise<number> {
   if (after === undefined) {
-    await feed.caughtUp();
+    await inTime(feed.caughtUp());
     return (await feed.latest()) + 1;
   }
   // One item shows it: the rest is read in turns, by the subscription.
@@ -86,8 +87,9 @@ export async function beginningOf<T>(
   tenantId: string,
   feed: FollowedFeed<T>,
   { after, before }: FollowQuery<T>,
+  inTime: InTime,
 ): Promise<Beginning<T>> {
-  if (before === undefined) return { from: await firstOf(feed, after), preface: undefined };
+  if (before === undefined) return { from: await firstOf(feed, after, inTime), preface: undefined };
   const left = new AbortController();
   return { from: undefined, preface: { pages: await before.open(tenantId, left.signal), left } };
 }

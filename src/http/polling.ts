@@ -7,6 +7,7 @@ import { systemTimers, type Timers } from '../feed/timers.js';
 import { poll, type Polled } from '../feed/poll.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import { EndableWaits } from './client-leaves.js';
+import type { InTime } from './deadlines.js';
 import type { FollowQuery, Followed } from './followed.js';
 import { memoryOf, type RequestMemory } from './request-memory.js';
 import type { Call } from './route.js';
@@ -17,6 +18,7 @@ export interface PollingOptions {
   readonly quota: ConcurrencyQuota;
   /** Asked again after a wait: the key may be in force no more. */
   readonly authenticator: Pick<Authenticator, 'authenticate'>;
+  readonly inTime: InTime;
   readonly timers?: Timers;
 }
 
@@ -100,14 +102,14 @@ export class Polling {
 
   /** @throws StatefoldError UNAUTHENTICATED, TENANT_SUSPENDED, FORBIDDEN where that came about while it waited */
   async answer<T>(call: PollCall, query: PollQuery<T>, waitSeconds: number): Promise<void> {
-    const { notified, authenticator } = this.#options;
+    const { notified, authenticator, inTime } = this.#options;
     const { request, response, tenantId } = call;
     const { followed, after, limit } = query;
     const { source } = followed;
     followed.guard(tenantId);
     const feed = source.of(await notified.open(tenantId));
     // What was answered elsewhere is in this answer too.
-    await feed.caughtUp();
+    await inTime(feed.caughtUp());
     const memory = memoryOf(request);
     await memory?.pageOf(response);
     const page = new Page(followed, limit, memory);

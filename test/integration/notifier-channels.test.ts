@@ -53,6 +53,7 @@ async function world(
     events?: EventFeed;
     more?: readonly Route[];
     turns?: Turns;
+    answerDeadlineMs?: number;
   } = {},
 ) {
   const feed = new ListFeed(options.tailSize);
@@ -83,7 +84,11 @@ async function world(
   };
   const limits = { maxBufferedBytes: options.maxBufferedBytes ?? 1024 * 1024 };
   const logger = silentLogger;
-  const channels = new Channels({ hub, notified: tenants, catalog, admission, timers, limits, logger, drainMs: 50 });
+  const { answerDeadlineMs = 10_000 } = options;
+  const channels = new Channels({
+    ...{ hub, notified: tenants, catalog, admission, timers, limits, logger, answerDeadlineMs },
+    drainMs: 50,
+  });
   const { polling, sockets: streams } = channels;
   const dependencies = { channels, catalog } as unknown as RouteDependencies;
   const routes: readonly Route[] = [...NOTIFICATIONS, ...(options.more ?? [])];
@@ -413,6 +418,19 @@ test('bad cursors are 400, trimmed ones 410 with the oldest, foreign and unknown
     assert.equal(refused.status, status, `${id} ${query}`);
     if (id === 'quiet') assert.match(refused.body, /SSE_DISABLED/);
   }
+});
+
+test('a poll, a WebSocket and SSE of a tenant that can not be caught up are answered 503 in time', async (t) => {
+  const w = await world(t, { answerDeadlineMs: 50 });
+  // A partition of the tenant that can't be had here, say.
+  w.feed.caughtUp = () => new Promise(() => undefined);
+  const { status, body } = await w.poll('');
+  assert.deepEqual([status, body.code], [503, 'UNAVAILABLE']);
+  const socket = stream(t, w);
+  const sse = events(t, w);
+  await until(() => socket.status !== 0 && sse.ended, 'both are answered');
+  assert.deepEqual([socket.status, sse.status], [503, 503]);
+  assert.equal(w.streams.connections, 0);
 });
 
 test('pings go out every 20 s; two that are not answered close the socket with 4408', async (t) => {

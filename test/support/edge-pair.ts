@@ -359,6 +359,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
   const channels = new Channels({
     ...{ hub, notified, catalog, admission, logger: silentLogger },
     drainMs: 50,
+    answerDeadlineMs: 10_000,
   });
   const edge = createEdge({
     settings,

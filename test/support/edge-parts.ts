@@ -32,5 +32,6 @@ export function quietChannels(catalog: Catalog, admission: Admission): Channels 
     catalog,
     admission,
     logger: silentLogger,
+    answerDeadlineMs: 10_000,
   });
 }

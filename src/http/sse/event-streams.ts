@@ -1,3 +1,4 @@
+import type { InTime } from '../deadlines.js';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Catalog, CatalogChange } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
@@ -25,6 +26,7 @@ import {
 export interface EventStreamsOptions {
   readonly hub: FeedHub;
   readonly notified: TenantFeeds;
+  readonly inTime: InTime;
   readonly catalog: Pick<Catalog, 'onChange'>;
   readonly quota: ConcurrencyQuota;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
@@ -139,7 +141,7 @@ export class EventStreams {
     format: Format,
     follows: boolean,
   ): Promise<void> {
-    const { hub, notified, quota, authenticator } = this.#options;
+    const { hub, notified, quota, authenticator, inTime } = this.#options;
     const limits = this.#limits;
     const { followed, before } = asked;
     followed.guard(tenantId);
@@ -147,7 +149,7 @@ export class EventStreams {
     const release = quota.take(tenantId);
     response.once('close', release);
     const feed = followed.source.of(await notified.open(tenantId));
-    const beginning = await beginningOf(tenantId, feed, asked);
+    const beginning = await beginningOf(tenantId, feed, asked, inTime);
     // What was answered before is in it.
     if (!follows) await feed.caughtUp();
     const until = follows ? undefined : await feed.latest();

@@ -1,3 +1,4 @@
+import type { InTime } from '../deadlines.js';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
@@ -21,6 +22,7 @@ import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js'
 export interface StreamServerOptions {
   readonly hub: FeedHub;
   readonly notified: TenantFeeds;
+  readonly inTime: InTime;
   readonly catalog: Pick<Catalog, 'caughtUp'>;
   readonly quota: ConcurrencyQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */
@@ -108,7 +110,7 @@ export class StreamServer {
       await this.#guarded(followed, tenantId);
       release = this.options.quota.take(tenantId);
       const feed = followed.source.of(await this.options.notified.open(tenantId));
-      const beginning = await beginningOf(tenantId, feed, asked).catch((error: unknown) => {
+      const beginning = await beginningOf(tenantId, feed, asked, this.options.inTime).catch((error: unknown) => {
         if (hasCode(error, 'CURSOR_EXPIRED') && showsTicket(request.url ?? '')) return error;
         throw error;
       });
