@@ -11,7 +11,8 @@ import { dirname } from 'node:path';
 import type { ForkAnswer, ForkRequest } from './fork-server.js';
 import { giveWay } from './process-priority.js';
 
-const tell = (answer: ForkAnswer): void => void process.send?.(answer);
+/** Its parent may have ended by then: that is no failure of this process, which would end it before it has tidied up. */
+const tell = (answer: ForkAnswer): void => void process.send?.(answer, undefined, undefined, () => undefined);
 
 /** Says whose it is. Nothing is read of it here: the child does. */
 async function connected(path: string, greeting: string): Promise<Socket> {
@@ -67,8 +68,8 @@ process.on('message', (request: ForkRequest) => {
   folders.add(dirname(request.path));
   void start(request);
 });
-process.once('disconnect', () => {
-  // Its parent may have been killed, and left them there.
+process.once('disconnect', () => process.exit());
+// Its parent may have been killed, and left them there.
+process.once('exit', () => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
-  process.exit();
 });
