@@ -22,4 +22,15 @@ export class BytePace {
     this.#at = now;
     return Math.max(0, ((this.#owed - this.#atOnce) * 1000) / this.#perSecond);
   }
+
+  /** Milliseconds to wait now. */
+  get waitMs(): number {
+    return this.msAfter(0);
+  }
+
+  /** Time has paid for all that was moved: it is as a new one. */
+  get isPaid(): boolean {
+    this.msAfter(0);
+    return this.#owed === 0;
+  }
 }

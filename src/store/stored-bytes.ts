@@ -18,7 +18,10 @@ const STATE_ROW_BYTES = 100;
 export const stateBytes = (key: string, row: { readonly state: Buffer | null } | undefined): number =>
   row === undefined ? 0 : STATE_ROW_BYTES + key.length + (row.state?.length ?? 0);
 
-/** Of an aggregate, the state by a reducer that was bound before. As a list: the names of fields would be written with each row. Only states without a fault. */
+/**
+ * Of an aggregate, the state by a reducer that was bound before. As a list: the names of fields would be written with each row. Only states
+ * without a fault.
+ */
 export type KeptRow = readonly [
   generation: number,
   version: number,

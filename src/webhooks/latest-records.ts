@@ -1,3 +1,4 @@
+import { BytePace } from '../core/byte-pace.js';
 import { StatefoldError } from '../core/errors.js';
 import { Gathered } from '../core/gathered.js';
 import type { Logger } from '../core/logger.js';
@@ -72,10 +73,9 @@ export class LatestRecords {
   #cancel: (() => void) | undefined;
   /** The next write begins then, where one is to come. */
   #due = Infinity;
-  /** What was written is paid for then. */
-  #paidAt = -Infinity;
-  /** The same, by its owner, where each pays for his own: of those who have not yet. */
-  readonly #paidAtOf = new Map<string, number>();
+  readonly #pace: BytePace | undefined;
+  /** By its owner, where each pays for his own: of those who have not paid for all yet. */
+  readonly #paceOf = new Map<string, BytePace>();
   #closed = false;
 
   private constructor(options: LatestRecordsOptions, kept: LatestOf) {
@@ -83,6 +83,7 @@ export class LatestRecords {
     this.#kept = kept;
     this.#partition = { topic: options.topic, partition: 0 };
     this.#timers = options.timers ?? systemTimers;
+    this.#pace = options.pace && new BytePace(0, options.pace.bytesPerSecond, () => this.#timers.now());
     this.#retries = new Retries(options.logger, { partition: this.#partition });
   }
 
@@ -111,8 +112,7 @@ export class LatestRecords {
   touch(key: string): void {
     this.#dirty.add(key);
     if (this.#writing !== undefined || this.#closed) return;
-    const now = this.#timers.now();
-    this.#writeIn(Math.max(this.#options.gatherMs, this.#paidAt - now, (this.#paidAtOfKey(key) ?? now) - now));
+    this.#writeIn(Math.max(this.#options.gatherMs, this.#pace?.waitMs ?? 0, this.#waitOf(key)));
   }
 
   /** Or sooner, where that was said before. */
@@ -144,8 +144,8 @@ export class LatestRecords {
     this.#closed = true;
     this.#cancel?.();
     await this.#writing;
-    this.#paidAtOf.clear();
-    while (this.#dirty.size > 0 && (await this.#write()).size === 0) this.#paidAtOf.clear();
+    this.#paceOf.clear();
+    while (this.#dirty.size > 0 && (await this.#write()).size === 0) this.#paceOf.clear();
     return this.#dirty.size;
   }
 
@@ -185,39 +185,39 @@ export class LatestRecords {
 
   /** How long the next write waits for more, milliseconds. */
   get #pause(): number {
-    return Math.max(this.#options.gatherMs, this.#paidAt - this.#timers.now(), this.#firstPaid - this.#timers.now());
+    return Math.max(this.#options.gatherMs, this.#pace?.waitMs ?? 0, this.#leastWait);
   }
 
-  /** When the first of those who have something to write may. */
-  get #firstPaid(): number {
-    if (this.#paidAtOf.size === 0) return -Infinity;
-    let first = Infinity;
+  /** Until the first of those who have something to write may, milliseconds. */
+  get #leastWait(): number {
+    if (this.#paceOf.size === 0) return 0;
+    let least = Infinity;
     for (const key of this.#dirty) {
-      const at = this.#paidAtOfKey(key);
-      if (at === undefined) return -Infinity;
-      first = Math.min(first, at);
+      least = Math.min(least, this.#waitOf(key));
+      if (least === 0) return 0;
     }
-    return first === Infinity ? -Infinity : first;
+    return least === Infinity ? 0 : least;
   }
 
-  /** Undefined: it may be written now. */
-  #paidAtOfKey(key: string): number | undefined {
+  /** Until the key may be written, milliseconds. */
+  #waitOf(key: string): number {
     const { paceOf } = this.#options;
-    const paid = paceOf && this.#paidAtOf.get(paceOf.owner(key));
-    if (paceOf === undefined || paid === undefined) return undefined;
-    const at = paid - (1000 * paceOf.bytesAtOnce) / paceOf.bytesPerSecond;
-    return at > this.#timers.now() ? at : undefined;
+    return (paceOf && this.#paceOf.get(paceOf.owner(key))?.waitMs) ?? 0;
   }
 
   #payFor(records: readonly NewRecord[]): void {
+    this.#pace?.msAfter(appendBytes(records));
     const { paceOf } = this.#options;
     if (paceOf === undefined) return;
-    const now = this.#timers.now();
-    for (const [owner, at] of this.#paidAtOf) if (at <= now) this.#paidAtOf.delete(owner);
+    for (const [owner, pace] of this.#paceOf) if (pace.isPaid) this.#paceOf.delete(owner);
     for (const record of records) {
       const owner = paceOf.owner(record.key.toString('utf8'));
-      const until = Math.max(now, this.#paidAtOf.get(owner) ?? now);
-      this.#paidAtOf.set(owner, until + (1000 * appendBytes([record])) / paceOf.bytesPerSecond);
+      let pace = this.#paceOf.get(owner);
+      if (pace === undefined) {
+        pace = new BytePace(paceOf.bytesAtOnce, paceOf.bytesPerSecond, () => this.#timers.now());
+        this.#paceOf.set(owner, pace);
+      }
+      pace.msAfter(appendBytes([record]));
     }
   }
 
@@ -266,14 +266,13 @@ export class LatestRecords {
     });
     for (const part of appendsOf(records, log.maxAppendBytes)) await this.#append(part, failed);
     this.#payFor(records);
-    if (pace !== undefined) this.#paidAt = this.#timers.now() + (1000 * appendBytes(records)) / pace.bytesPerSecond;
     if (failure === undefined) this.#retries.worked(`${what} are saved again`);
     else this.#retries.failed(failure, `${what} could not be saved; trying again`);
     return failures;
   }
 
   *#payable(atOnce: string | undefined): Generator<string> {
-    for (const key of this.#dirty) if (key === atOnce || this.#paidAtOfKey(key) === undefined) yield key;
+    for (const key of this.#dirty) if (key === atOnce || this.#waitOf(key) === 0) yield key;
   }
 
   async #append(part: readonly NewRecord[], failed: (key: string, error: unknown) => void): Promise<void> {

@@ -6,7 +6,10 @@ import { LatestRecords } from './latest-records.js';
 
 const TOPIC = 'statefold.cursors';
 const GATHER_MS = 250;
-/** A record has all that is pending of an endpoint, up to some hundred KiB, and is written again as deliveries go on. Past it a tenant's are written less often. */
+/**
+ * A record has all that is pending of an endpoint, up to some hundred KiB, and is written again as deliveries go on. Past it a tenant's are
+ * written less often.
+ */
 const PACE = {
   owner: (id: string): string => id.slice(0, id.indexOf('/')),
   bytesAtOnce: 1024 * 1024,

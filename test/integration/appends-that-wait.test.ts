@@ -4,25 +4,14 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult } from '../../src/core/event.js';
-import { uuidv7 } from '../../src/core/ids.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { appendBytes, tooLarge, type NewRecord, type PartitionRef } from '../../src/log/log.js';
+import { appendOf } from '../support/append-command.js';
 import { ManyKeysWorld, type Seat } from '../support/many-keys-world.js';
 import { temporaryDirectory, until } from '../support/service.js';
 
 const append = ({ task }: Seat, aggregateId: string, data = '{}'): Promise<AppendResult> =>
-  task.first.append({
-    commandId: uuidv7(),
-    keyed: false,
-    requestHash: Buffer.alloc(0),
-    aggregateId,
-    aggregateType: undefined,
-    expectedVersion: 'any',
-    correlationId: undefined,
-    causationId: undefined,
-    metadata: undefined,
-    events: [{ eventType: 'Came', data: Buffer.from(data) }],
-  });
+  task.first.append(appendOf(aggregateId, 'Came', data));
 
 test('an append that waits for room in the local store is not overtaken by one that comes when there is some', async (t) => {
   const seat = await new ManyKeysWorld(t).open('store');

@@ -10,6 +10,7 @@ import { uuidv7 } from '../../src/core/ids.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
+import { appendOf } from '../support/append-command.js';
 import { bindAll, codecs, compiled, openRunners, testGround } from '../support/ground.js';
 import { temporaryDirectory, until } from '../support/service.js';
 
@@ -55,18 +56,7 @@ async function world(t: TestContext) {
 }
 
 const append = (task: TenantTask, aggregateId: string): Promise<unknown> =>
-  task.first.append({
-    commandId: uuidv7(),
-    keyed: false,
-    requestHash: Buffer.alloc(0),
-    aggregateId,
-    aggregateType: undefined,
-    expectedVersion: 'any',
-    correlationId: undefined,
-    causationId: undefined,
-    metadata: undefined,
-    events: [{ eventType: 'Counted', data: Buffer.from('{}') }],
-  });
+  task.first.append(appendOf(aggregateId, 'Counted'));
 
 const totals = async (task: TenantTask): Promise<Record<string, string>> => {
   const { states } = await task.projections.states({ projectionId: 'p', prefix: '', limit: 100, cursor: undefined });

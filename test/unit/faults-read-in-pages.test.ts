@@ -1,15 +1,11 @@
 // What is faulted may have states of a megabyte each, which are read beside what is asked for.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { AggregateReads } from '../../src/aggregates/aggregate-reads.js';
-import { silentLogger } from '../../src/core/logger.js';
 import { ProjectionReads } from '../../src/projections/projection-reads.js';
-import { LocalStore } from '../../src/store/local-store.js';
-import { PartitionTables, type ReducerState } from '../../src/store/partition-tables.js';
+import type { PartitionTables, ReducerState } from '../../src/store/partition-tables.js';
 import { TenantFaults } from '../../src/tenancy/faults.js';
+import { localTables } from '../support/local-tables.js';
 
 const P = 'p1';
 const MIB = 1024 * 1024;
@@ -19,18 +15,6 @@ const faultOf = (aggregateId: string) => ({
   ...{ eventId: 'e', aggregateId, version: 1, className: 'C0', message: 'boom' },
   ...{ file: null, line: null, at: '2026-01-01T00:00:00.000Z' },
 });
-
-function tablesOf(t: TestContext): PartitionTables {
-  const path = mkdtempSync(join(tmpdir(), 'statefold-faults-'));
-  const store = new LocalStore({ path, logger: silentLogger });
-  const tables = new PartitionTables(store.section('t'));
-  t.after(async () => {
-    await tables.section.close();
-    await store.close();
-    rmSync(path, { recursive: true });
-  });
-  return tables;
-}
 
 /** The key stands in each of the classes, with a state of a megabyte. */
 function stop(tables: PartitionTables, key: string, classes = 1, state = LARGE): void {
@@ -61,7 +45,7 @@ function faultsOf(tables: PartitionTables) {
 }
 
 test('a page of faulted keys ends with what was read of their states, and all pages have each key once', async (t) => {
-  const tables = tablesOf(t);
+  const tables = localTables(t);
   tables.setLiveProjection(P, { revision: 1, artefactId: 'a', classNames: classNames(1) });
   const keys = Array.from({ length: 30 }, (_, i) => `k${String(i).padStart(2, '0')}`);
   for (const key of keys) stop(tables, key);
@@ -81,7 +65,7 @@ test('a page of faulted keys ends with what was read of their states, and all pa
 });
 
 test('keys that are taken on at once are bounded, however many requests ask for it', async (t) => {
-  const tables = tablesOf(t);
+  const tables = localTables(t);
   tables.setLiveProjection(P, { revision: 1, artefactId: 'a', classNames: classNames(1) });
   for (let i = 0; i < 5; i++) stop(tables, `k${i}`);
   const { faults, waiting } = faultsOf(tables);
@@ -109,7 +93,7 @@ test('keys that are taken on at once are bounded, however many requests ask for 
 });
 
 test('the states of one key come in pages where its classes have large ones', async (t) => {
-  const tables = tablesOf(t);
+  const tables = localTables(t);
   tables.setLiveProjection(P, { revision: 1, artefactId: 'a', classNames: classNames(20) });
   stop(tables, 'k', 20);
   stop(tables, 'k2', 1);
@@ -129,7 +113,7 @@ test('the states of one key come in pages where its classes have large ones', as
 });
 
 test('aggregates whose faults are of an earlier binding are passed over some at a time', async (t) => {
-  const tables = tablesOf(t);
+  const tables = localTables(t);
   const state = (generation: number, fault: boolean, id: string): ReducerState => ({
     ...{ generation, version: 1, state: Buffer.from('{}'), lastModified: 1, offset: 1 },
     fault: fault ? faultOf(id) : undefined,

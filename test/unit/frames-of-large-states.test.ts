@@ -1,16 +1,12 @@
 // Appends to many aggregates at once, each of which has a state of a megabyte.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { Reducers } from '../../src/aggregates/reducers.js';
 import type { FoldItem, FoldOutcome } from '../../src/code-host/code-host.js';
 import type { AggregateCommit } from '../../src/core/event.js';
 import { silentLogger } from '../../src/core/logger.js';
-import { LocalStore } from '../../src/store/local-store.js';
 import { NO_MARKS } from '../../src/store/fault-tables.js';
-import { PartitionTables } from '../../src/store/partition-tables.js';
+import { localTables } from '../support/local-tables.js';
 
 const LARGE = Buffer.alloc(1024 * 1024, 0x20);
 const COUNT = 60;
@@ -23,9 +19,7 @@ const commitOf = (aggregateId: string): AggregateCommit => ({
 });
 
 test('the code is given as many aggregates at once as have eight megabytes of states before', async (t) => {
-  const path = mkdtempSync(join(tmpdir(), 'statefold-frames-'));
-  const store = new LocalStore({ path, logger: silentLogger });
-  const tables = new PartitionTables(store.section('t'));
+  const tables = localTables(t);
   const frames: number[] = [];
   const fold = (items: readonly FoldItem[]): Promise<FoldOutcome[]> => {
     frames.push(items.length);
@@ -42,12 +36,7 @@ test('the code is given as many aggregates at once as have eight megabytes of st
     listener: { shed: () => assert.fail('nothing is shed') },
     logger: silentLogger,
   } as unknown as ConstructorParameters<typeof Reducers>[0]);
-  t.after(async () => {
-    reducers.close();
-    await tables.section.close();
-    await store.close();
-    rmSync(path, { recursive: true });
-  });
+  t.after(() => reducers.close());
   const ids = Array.from({ length: COUNT }, (_, i) => `a-${i}`);
   for (const id of ids) {
     tables.addCommit(id, { version: 2, type: 'a', timestamp: 1 }, 1, 2);

@@ -1,15 +1,10 @@
 // An aggregate's events may lie in transactions that are a thousand times as large.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { AggregateHistory } from '../../src/aggregates/aggregate-history.js';
 import type { AggregateCommit, TransactionCommit } from '../../src/core/event.js';
-import { silentLogger } from '../../src/core/logger.js';
 import { commitInput, type Input } from '../../src/feed/inputs.js';
-import { LocalStore } from '../../src/store/local-store.js';
-import { PartitionTables } from '../../src/store/partition-tables.js';
+import { localTables } from '../support/local-tables.js';
 
 const MIB = 1024 * 1024;
 const LARGE = Buffer.alloc(MIB, 0x20);
@@ -29,14 +24,7 @@ const transactionAt = (offset: number): TransactionCommit => ({
 });
 
 test('events that lie in large transactions are read some at a time, and a page of them ends with what was read', async (t) => {
-  const path = mkdtempSync(join(tmpdir(), 'statefold-history-'));
-  const store = new LocalStore({ path, logger: silentLogger });
-  const tables = new PartitionTables(store.section('t'));
-  t.after(async () => {
-    await tables.section.close();
-    await store.close();
-    rmSync(path, { recursive: true });
-  });
+  const tables = localTables(t);
   for (let i = 0; i < COUNT; i++) tables.addCommit(AGGREGATE, { version: i + 1, type: 'a', timestamp: 1 }, i, i);
   let reads: number[] = [];
   const at = (offsets: readonly number[]): Promise<Input[]> => {

@@ -1,14 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { silentLogger } from '../../src/core/logger.js';
-import { LocalStore } from '../../src/store/local-store.js';
-import { PartitionTables, type KeyState } from '../../src/store/partition-tables.js';
+import type { KeyState } from '../../src/store/partition-tables.js';
 import { RecordedChanges } from '../../src/store/recorded-changes.js';
 import type { Change } from '../../src/core/change.js';
+import { localTables } from '../support/local-tables.js';
 import { watchHolds } from '../support/holds.js';
 
 const origin = { eventId: 'e', aggregateId: 'a-1', aggregateType: 'a', version: 1 };
@@ -20,19 +16,9 @@ const row = (text: string, fault = false): KeyState => ({
   origin,
 });
 
-function open(t: TestContext): PartitionTables {
-  const path = mkdtempSync(join(tmpdir(), 'statefold-rows-'));
-  const store = new LocalStore({ path, logger: silentLogger });
-  t.after(async () => {
-    await store.close();
-    rmSync(path, { recursive: true });
-  });
-  return new PartitionTables(store.section('t'));
-}
-
 describe('the index of changes', () => {
   it('finds what was added, by cursor, before and after it is written and trimmed', async (t) => {
-    const tables = open(t);
+    const tables = localTables(t);
     let n = 0;
     await fc.assert(
       fc.asyncProperty(
@@ -79,7 +65,7 @@ describe('the index of changes', () => {
   });
 
   it('tells in milliseconds where to begin when 500,000 changes were trimmed', async (t) => {
-    const tables = open(t);
+    const tables = localTables(t);
     for (let sequence = 1; sequence <= 500_000; sequence++) {
       tables.changes.add('p', sequence);
       if (sequence % 50_000 === 0) await tables.section.flush();
@@ -100,7 +86,7 @@ describe('the index of changes', () => {
 
 describe('what is given up', () => {
   it('is gone at once, and removed by and by: what is built under the same number meanwhile stays', async (t) => {
-    const tables = open(t);
+    const tables = localTables(t);
     for (let i = 0; i < 10; i++) tables.setKeyState('p', 1, `old-${i}`, 0, row('old', i < 3));
     for (let i = 0; i < 3; i++) tables.faults.setKey('p', 1, `old-${i}`, 0, true);
     await tables.section.flush();
@@ -122,7 +108,7 @@ describe('what is given up', () => {
   });
 
   it('counts faults of the live revision alone', (t) => {
-    const tables = open(t);
+    const tables = localTables(t);
     tables.setLiveProjection('p', { revision: 1, artefactId: 'x', classNames: ['C'] });
     tables.faults.setKey('p', 1, 'k', 0, true);
     tables.faults.setKey('p', 2, 'k', 0, true);
@@ -137,7 +123,7 @@ describe('what is given up', () => {
   });
 
   it('holds the changes of an input with many, which go by and by once it was passed', async (t) => {
-    const tables = open(t);
+    const tables = localTables(t);
     const recorded = new RecordedChanges(tables, 20_000);
     const change = (sequence: number): Change => ({
       sequence,

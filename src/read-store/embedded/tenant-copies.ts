@@ -303,10 +303,24 @@ export class TenantCopies {
 
   async #notePaths(known: Known, table: Exclude<CopiedTable, 'notifications'>, added: string): Promise<void> {
     const { kind, column, since } = PATHS[table];
-    const ofOwners = `SELECT ${kind} AS owner, ${since} AS since, mapFilter((path, types) -> length(path) <= ${LONGEST_PATH}, distinctJSONPathsAndTypes(${column})) AS found FROM ${table} WHERE ${added} GROUP BY owner ORDER BY owner LIMIT ${MOST_OWNERS}`;
-    const bounded = `SELECT owner, since, length(found) AS count, mapFromArrays(arraySlice(mapKeys(found), 1, ${MOST_PATHS}), arraySlice(mapValues(found), 1, ${MOST_PATHS})) AS kept, arraySum(arrayMap((path, types) -> length(path) + length(arrayStringConcat(types)) + 8, mapKeys(kept), mapValues(kept))) AS bytes FROM (${ofOwners})`;
+    const ofOwners = `
+      SELECT ${kind} AS owner, ${since} AS since,
+        mapFilter((path, types) -> length(path) <= ${LONGEST_PATH}, distinctJSONPathsAndTypes(${column})) AS found
+      FROM ${table} WHERE ${added} GROUP BY owner ORDER BY owner LIMIT ${MOST_OWNERS}`;
+    const bounded = `
+      SELECT owner, since, length(found) AS count,
+        mapFromArrays(arraySlice(mapKeys(found), 1, ${MOST_PATHS}), arraySlice(mapValues(found), 1, ${MOST_PATHS})) AS kept,
+        arraySum(arrayMap(
+          (path, types) -> length(path) + length(arrayStringConcat(types)) + 8, mapKeys(kept), mapValues(kept)
+        )) AS bytes
+      FROM (${ofOwners})`;
+    const summed = `
+      SELECT owner, since, count, kept,
+        sum(bytes) OVER (ORDER BY owner ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS told
+      FROM (${bounded})`;
     const found = await this.#rows<{ owner: string; since: string; count: number; paths: Record<string, string[]> }>(
-      `SELECT owner, since, count, mapFilter((path, types) -> told <= ${MOST_TOLD_BYTES}, kept) AS paths FROM (SELECT owner, since, count, kept, sum(bytes) OVER (ORDER BY owner ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS told FROM (${bounded})) ORDER BY owner`,
+      `SELECT owner, since, count, mapFilter((path, types) -> told <= ${MOST_TOLD_BYTES}, kept) AS paths
+       FROM (${summed}) ORDER BY owner`,
     );
     let owners = 0;
     for (const one of known.owners.values()) if (one.table === table) owners++;
