@@ -33,7 +33,18 @@ function block(socket: Socket): void {
   (socket as unknown as { readonly _handle: { setBlocking(on: boolean): number } })._handle.setBlocking(true);
 }
 
-async function start({ id, path, token, command, args, cwd, env, pipes, niceness }: ForkRequest): Promise<void> {
+async function start({
+  id,
+  path,
+  token,
+  command,
+  args,
+  cwd,
+  env,
+  pipes,
+  niceness,
+  isGrouped,
+}: ForkRequest): Promise<void> {
   const failed = (error: unknown, isUnreachable: boolean): void =>
     tell({ kind: 'failed', id, message: error instanceof Error ? error.message : String(error), isUnreachable });
   let ends: readonly Socket[];
@@ -47,7 +58,7 @@ async function start({ id, path, token, command, args, cwd, env, pipes, niceness
       pipes.includes(descriptor) ? (ends[pipes.indexOf(descriptor)] as Socket) : ('ignore' as const),
     );
     for (const end of ends) block(end);
-    const child = spawn(command, [...args], { cwd, env: { ...env }, detached: true, stdio });
+    const child = spawn(command, [...args], { cwd, env: { ...env }, detached: isGrouped !== true, stdio });
     child.once('error', (error) => {
       if (child.pid === undefined) failed(error, false);
     });
@@ -69,6 +80,8 @@ process.on('message', (request: ForkRequest) => {
   void start(request);
 });
 process.once('disconnect', () => process.exit());
+// A terminal sends them to all that it started, and the service may have work to end first.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, () => undefined);
 // Its parent may have been killed, and left them there.
 process.once('exit', () => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });

@@ -11,7 +11,7 @@ import { InvariantError } from '../core/errors.js';
 /** Where programs of the system lie. The service's own PATH does not go along. */
 export const SYSTEM_PATH = '/usr/local/bin:/usr/bin:/bin';
 
-/** A program to be started, in a session of its own. */
+/** A program to be started. */
 export interface Fork {
   /** A path, or a name that is looked for along the PATH of `env`. */
   readonly command: string;
@@ -23,6 +23,8 @@ export interface Fork {
   readonly pipes: readonly number[];
   /** How far it gives way to others; unless given, not at all. */
   readonly niceness?: number | undefined;
+  /** It makes a group of processes of its own by itself, and stays in the service's session; unless given, it has a session of its own. */
+  readonly isGrouped?: boolean | undefined;
 }
 
 export interface ForkRequest extends Fork {
@@ -77,16 +79,19 @@ export class Forked {
 
   /** Ends it and whatever it has started, at once. */
   kill(): void {
-    killSession(this.pid);
+    endGroup(this.pid);
   }
 }
 
-function killSession(pid: number): void {
-  try {
-    process.kill(-pid, 'SIGKILL');
-  } catch {
-    // It has ended.
-  }
+function endGroup(pid: number): void {
+  // Alone, where it has not come to make a group of its own.
+  for (const target of [-pid, pid])
+    try {
+      process.kill(target, 'SIGKILL');
+      return;
+    } catch {
+      // It has ended.
+    }
 }
 
 /** What starts others has ended meanwhile. */
@@ -220,14 +225,13 @@ export class ForkServer {
   #overdue(token: string): void {
     const entry = this.#byToken.get(token);
     if (entry?.pid === undefined) return void entry?.child.kill('SIGKILL');
-    killSession(entry.pid);
+    endGroup(entry.pid);
     entry.failed(new Error('what leads from the process did not come'));
   }
 
   async #start(): Promise<Running> {
     const child = spawn(process.execPath, [fileURLToPath(new URL('./fork-server-process.js', import.meta.url))], {
-      // The session is its own, so that a terminal's Ctrl-C doesn't reach it. Nothing of this process's environment goes along: it holds keys.
-      detached: true,
+      // Nothing of this process's environment goes along: it holds keys.
       env: { PATH: SYSTEM_PATH },
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
@@ -316,7 +320,7 @@ export class ForkServer {
       if (by !== child) continue;
       this.#entries.delete(id);
       failed(new LostError('the process that starts others has ended'));
-      if (pid !== undefined) killSession(pid);
+      if (pid !== undefined) endGroup(pid);
       exited({ code: null, signal: 'SIGKILL', isLost: true });
     }
   }

@@ -35,6 +35,8 @@ export interface Launch {
   readonly env: Readonly<Record<string, string>>;
   /** How far it gives way to the service; unless given, not at all. */
   readonly niceness?: number | undefined;
+  /** The launcher makes a group of processes of its own. */
+  readonly isGrouped: boolean;
   /** To be called once the process has ended. */
   readonly release: () => void;
 }
@@ -75,7 +77,8 @@ export function launchOf(
   const env = { ...environment(heapLimitBytes), ...ENVIRONMENT[role] };
   const program = [join(assembliesDir, role, PROGRAMS[role]), ...args];
   const niceness = NICENESS[role];
-  if (jail.kind === 'none') return { command, args: program, env, niceness, release: () => undefined };
+  if (jail.kind === 'none')
+    return { command, args: program, env, niceness, isGrouped: false, release: () => undefined };
   const user = jail.users?.take();
   const release = (): void => {
     if (user !== undefined) jail.users?.release(user);
@@ -85,6 +88,7 @@ export function launchOf(
     args: [...launcherArguments(assembliesDir, user, limitsOf(heapLimitBytes, options.maxThreads)), ...program],
     env,
     niceness,
+    isGrouped: true,
     release,
   };
 }
@@ -100,6 +104,7 @@ export function launchOfEngine(
     command: resolveCommand(options),
     args: [...engineArguments(options.assembliesDir, jail), program, ...args],
     env: environment(CHECKED_HEAP),
+    isGrouped: true,
   };
 }
 

@@ -94,10 +94,20 @@ test('a process is started by way of a small one', async (t) => {
     const [line] = (await once(createInterface({ input: forked.pipes.get(1) as NodeJS.ReadableStream }), 'line')) as [
       string,
     ];
-    assert.ok(lives(Number(line)));
+    // In the middle of its exec it has no command line.
+    await until(() => lives(Number(line)));
     forked.kill();
     assert.deepEqual(await forked.closed, { code: null, signal: 'SIGKILL' });
     await until(() => !lives(Number(line)));
+  });
+
+  await t.test('what is to make a group of its own is ended before it has, and a terminal ends no one', async () => {
+    const forked = await forks.fork({ ...shell('sleep 1000'), isGrouped: true });
+    const [starter = 0] = childrenOf(process.pid).filter((pid) => commandLineOf(pid).includes('fork-server-process'));
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.kill(starter, signal);
+    assert.equal((await (await forks.fork(shell('exit 7'))).exited).code, 7);
+    forked.kill();
+    assert.deepEqual(await forked.exited, { code: null, signal: 'SIGKILL' });
   });
 
   await t.test('many at once', async () => {

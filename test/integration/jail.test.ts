@@ -1,9 +1,11 @@
 // Where there is no jail, no code runs, and all else does; where it can't be had in full, it is said why.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { after, describe, it } from 'node:test';
+import { ForkServer } from '../../src/jail/fork-server.js';
 import { describeJail, type Jail } from '../../src/jail/jail.js';
 import { JailUsers } from '../../src/jail/jail-users.js';
 import { jailOf, launchOfEngine } from '../../src/jail/launch.js';
@@ -135,15 +137,45 @@ describe('users of jailed processes', () => {
   );
 });
 
+const SCHED_IDLE = 5;
+
+const launchOfSleep = (): ReturnType<typeof launchOfEngine> => {
+  const jail = {
+    ...{ folder: temporaryDirectory(context), fileBytes: MIB, readable: [] },
+    ...{ dataBytes: 512 * MIB, addressBytes: 16 * 1024 * MIB, threads: 512 },
+  };
+  const options = { dotnet: DOTNET, searchPath: PATH, assembliesDir: join(ROOT, 'dist', 'dotnet') };
+  return launchOfEngine(options, jail, '/bin/sleep', ['1000']);
+};
+
+/** Fields of `/proc/<pid>/stat`, counted as its manual counts them. */
+function statOf(pid: number | 'self'): { group: number; session: number; policy: number } {
+  const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const behindName = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const field = (number: number): number => Number(behindName[number - 3]);
+  return { group: field(5), session: field(6), policy: field(41) };
+}
+
 describe('a jailed process', () => {
+  it('has a group of its own in the session of the service, and a statement no processor that somebody else wants', async (t) => {
+    if (detected(PATH).kind !== 'jailed') return t.skip('this machine has no jail');
+    const forks = new ForkServer();
+    const forked = await forks.fork({ ...launchOfSleep(), cwd: '/', pipes: [2] });
+    forked.pipe(2).resume();
+    // Not `dotnet` any more: it has come through.
+    await until(() => commandLineOf(forked.pid).startsWith('/bin/sleep'));
+    const { group, session, policy } = statOf(forked.pid);
+    assert.equal(group, forked.pid);
+    assert.equal(session, statOf('self').session);
+    if (availableParallelism() > 1) assert.equal(policy, SCHED_IDLE);
+    forked.kill();
+    assert.equal((await forked.closed).signal, 'SIGKILL');
+    await forks.close();
+  });
+
   it('ends with who started it, also where that was killed before the jail was there', async (t) => {
     if (detected(PATH).kind !== 'jailed') return t.skip('this machine has no jail');
-    const jail = {
-      ...{ folder: temporaryDirectory(context), fileBytes: MIB, readable: [] },
-      ...{ dataBytes: 512 * MIB, addressBytes: 16 * 1024 * MIB, threads: 512 },
-    };
-    const options = { dotnet: DOTNET, searchPath: PATH, assembliesDir: join(ROOT, 'dist', 'dotnet') };
-    const launch = launchOfEngine(options, jail, '/bin/sleep', ['1000']);
+    const launch = launchOfSleep();
     const program = `
       const { forkServer } = await import(${JSON.stringify(new URL('../../src/jail/fork-server.js', import.meta.url).href)});
       const { pid } = await forkServer.fork(${JSON.stringify({ ...launch, cwd: '/', pipes: [2] })});

@@ -35,7 +35,14 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
         var filter = SeccompFilter.Build(cpu, pid, request.Folder is not null);
         var ruleset = Rules(abi, maps);
 
-        Syscalls.Call(numbers.SetSid);
+        // Apart from a terminal's signals, and not from the service's session: Linux may share out the processors by sessions, and
+        // then no priority counts between two of them.
+        Syscalls.Call(numbers.SetPgid);
+        if (request.Folder is not null && Environment.ProcessorCount > 1)
+        {
+            TakeWhatIsLeft();
+        }
+
         Syscalls.Call(numbers.Umask, 0x3f);
         Syscalls.Require("chdir", numbers.Chdir, Text(request.Folder ?? "/"));
         DropPrivileges();
@@ -131,6 +138,14 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
         }
 
         return folders;
+    }
+
+    /// <summary>A statement has a processor while nothing else wants it: what is SCHED_IDLE gives it up at once. Where that is refused it runs at its niceness.</summary>
+    private void TakeWhatIsLeft()
+    {
+        // struct sched_param
+        var priority = stackalloc int[1] { 0 };
+        Syscalls.Call(numbers.SchedSetScheduler, 0, 5, (nint)priority);
     }
 
     private void DropPrivileges()

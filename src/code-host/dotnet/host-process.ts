@@ -54,7 +54,7 @@ const NOTHING = Buffer.alloc(0);
 
 /**
  * A child that speaks frames on descriptor 3. Descriptor 4 only exists to be closed: the child ends when its parent does, however
- * busy it is. It has no stdin and no stdout, and a session of its own, so that a terminal's Ctrl-C doesn't reach it.
+ * busy it is. It has no stdin and no stdout, and a group of its own, so that a terminal's Ctrl-C doesn't reach it.
  */
 export class HostProcess {
   /** Resolves true when it is ready for requests, false when it ended before. */
@@ -80,7 +80,7 @@ export class HostProcess {
   #markReady!: (ready: boolean) => void;
   #markEnded!: () => void;
 
-  constructor({ command, args, env, niceness, release }: Launch, cwd: string, handlers: HostProcessHandlers) {
+  constructor({ command, args, env, niceness, isGrouped, release }: Launch, cwd: string, handlers: HostProcessHandlers) {
     this.#handlers = handlers;
     this.ready = new Promise((resolve) => (this.#markReady = resolve));
     this.ended = new Promise((resolve) => (this.#markEnded = resolve));
@@ -89,7 +89,7 @@ export class HostProcess {
       (frame) => this.#receive(frame),
       () => HEAD + SEAL_BYTES + (this.#isReady ? (handlers.mostBytes?.() ?? MAX_FRAME) : 0),
     );
-    forkServer.fork({ command, args, cwd, env, niceness, pipes: [STDERR, FRAMES, LIFE] }).then(
+    forkServer.fork({ command, args, cwd, env, niceness, isGrouped, pipes: [STDERR, FRAMES, LIFE] }).then(
       (child) => this.#begun(child),
       (error: unknown) => this.#end(`could not be started: ${(error as Error).message}`, error instanceof LostError),
     );

@@ -1,13 +1,13 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
-import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
 import { join, resolve as resolvePath } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { backOff, type BackOff } from '../../core/back-off.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
+import { giveWay } from '../../jail/process-priority.js';
 import { makeFolder } from '../../core/private-folder.js';
 import { readOrMakeSecret } from '../../core/secret-file.js';
 import { SYSTEM_PATH } from '../../jail/fork-server.js';
@@ -42,7 +42,7 @@ export interface EmbeddedEngineOptions {
 }
 
 /** Blocks and analysts wait for appends, not the reverse. */
-export const ENGINE_NICENESS = 10;
+const ENGINE_NICENESS = 10;
 const USER = 'statefold';
 const DATABASE = 'statefold';
 const BACK_OFF_MS: BackOff = { first: 250, last: 30_000 };
@@ -170,7 +170,7 @@ export class EmbeddedEngine {
           UV_THREADPOOL_SIZE: String(HTTP_LIMITS.queries + HTTP_LIMITS.reserved + 5),
         },
       });
-      yieldToAppends(child);
+      if (child.pid !== undefined) giveWay(child.pid, ENGINE_NICENESS);
     } catch (error) {
       this.#failed(error instanceof Error ? error.message : String(error));
       return;
@@ -299,14 +299,5 @@ export class EmbeddedEngine {
     const { directory } = this.#options;
     makeFolder(directory, 0o700);
     return readOrMakeSecret(join(directory, 'password'), () => randomBytes(24).toString('base64url'));
-  }
-}
-
-/** Before the child starts threads of its own, which inherit it. */
-function yieldToAppends(child: ChildProcess): void {
-  try {
-    if (child.pid !== undefined) setPriority(child.pid, ENGINE_NICENESS);
-  } catch {
-    // Not allowed here, or gone already: it runs as any process does.
   }
 }

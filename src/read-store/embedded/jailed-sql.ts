@@ -7,7 +7,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { isFull, LOG_RESERVE_BYTES } from '../../core/disk-space.js';
 import { StatefoldError } from '../../core/errors.js';
-import { forkServer, SYSTEM_PATH, type Forked } from '../../jail/fork-server.js';
+import { forkServer, SYSTEM_PATH, type Fork, type Forked } from '../../jail/fork-server.js';
+import { LAST } from '../../jail/process-priority.js';
 import type { Logger } from '../../core/logger.js';
 import {
   settingsOf,
@@ -18,7 +19,6 @@ import {
   type TenantSql,
 } from '../tenant-sql.js';
 import { readBy, typedViews } from '../tenant-views.js';
-import { ENGINE_NICENESS } from './embedded-engine.js';
 import { onceTold } from './engine-error.js';
 import { contentTypeOf } from './http-answer.js';
 import { Pool, PoolFullError } from './pool.js';
@@ -40,7 +40,7 @@ export type JailedLaunch = (
   },
   program: string,
   args: readonly string[],
-) => { readonly command: string; readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> };
+) => Pick<Fork, 'command' | 'args' | 'env' | 'isGrouped'>;
 
 export interface JailedSqlOptions {
   /** Folders of the processes are made in it; emptied at the start. */
@@ -263,9 +263,9 @@ export class JailedSql implements TenantSql {
       addressBytes: limits.memoryBytes + ADDRESSES_BEYOND_ENGINE,
       threads: 512,
     };
-    const { command, args, env } = launch(jail, process.execPath, [worker]);
+    const started = launch(jail, process.execPath, [worker]);
     const child = await forkServer
-      .fork({ command, args, cwd: folder, env, pipes: [1, 2], niceness: ENGINE_NICENESS })
+      .fork({ ...started, cwd: folder, pipes: [1, 2], niceness: LAST })
       .catch((cause: unknown) => {
         const message = 'The engine of the statement could not be started; send it again';
         throw new StatefoldError('UNAVAILABLE', message, { cause });
