@@ -1,6 +1,7 @@
 // `npm test [pattern…]`: builds, runs every dist/test/**/*.test.js (or those whose path holds a pattern) and the xunit
 // projects, and ends with one line: N passed, M failed, K skipped. `npm test dotnet` runs xunit alone. `--durations[=20]` lists
-// the files that took the most processor time before that. With KAFKA_HOME one
+// the files that took the most processor time before that. `--part=2/4` takes, of what is slow, the second of four parts, and all
+// that is quick. With KAFKA_HOME one
 // broker is started for the whole run, with KAFKA_BROKERS that one is used; then what of test/e2e is about the log runs a second time, with
 // the log on Kafka. What needs a Kafka that is not there says so.
 import { spawn } from 'node:child_process';
@@ -165,17 +166,36 @@ function groupsOf(files) {
   return groups;
 }
 
-/** How many of the dearest jobs are listed. */
-function listedBy(option) {
-  const [, count] =
-    /^--durations(?:=(\d+))?$/.exec(`${option}`) ??
-    fail(
-      new SetupError(
-        `npm test has no option ${option}: it takes --durations[=20], and words that the paths of test files hold.`,
-      ),
-    );
-  return Number(count ?? 20);
+/** How many of the dearest jobs are listed, and which part of what is slow is run, counted from 0. */
+function optionsOf(options) {
+  const read = { listed: 0, part: 0, parts: 1 };
+  for (const option of options) {
+    const durations = /^--durations(?:=(\d+))?$/.exec(option);
+    const [, part, parts] = /^--part=([1-9]\d*)\/([1-9]\d*)$/.exec(option)?.map(Number) ?? [];
+    if (durations !== null) read.listed = Number(durations[1] ?? 20);
+    else if (part <= parts) Object.assign(read, { part: part - 1, parts });
+    else
+      fail(
+        new SetupError(
+          `npm test has no option ${option}: it takes --durations[=20], --part=1/4, and words that the paths of test files hold.`,
+        ),
+      );
+  }
+  return read;
 }
+
+/**
+ * Folders that a part of a run takes its share of: what starts services and brokers for minutes. Each file of them is in one part, and once
+ * more, on Kafka, in another.
+ */
+const IN_PARTS = ['docs', 'faults', 'integration', 'e2e'];
+const inPart = (files, shift) =>
+  files.filter((file) => {
+    const folder = within(file).split(sep)[0];
+    if (!IN_PARTS.includes(folder)) return true;
+    const beside = allFiles.filter((other) => within(other).startsWith(folder + sep));
+    return (beside.indexOf(file) + shift) % parts === part;
+  });
 
 /** How many of the programs of a file are told. */
 const PROGRAMS_OF_A_FILE = 4;
@@ -280,7 +300,7 @@ async function runAll(jobs) {
 }
 
 const words = process.argv.slice(2);
-const listed = words.filter((word) => word.startsWith('-')).reduce((_, option) => listedBy(option), 0);
+const { listed, part, parts } = optionsOf(words.filter((word) => word.startsWith('-')));
 await setup().catch(fail);
 // Services of the tests are what users start, as it was just built.
 process.env['STATEFOLD_TEST_PROGRAMS'] = PROGRAMS;
@@ -291,14 +311,18 @@ const compilations = mkdtempSync(join(tmpdir(), 'statefold-compilations-'));
 process.env['STATEFOLD_TEST_COMPILATIONS'] = compilations;
 process.on('exit', () => rmSync(compilations, { recursive: true, force: true }));
 const patterns = words.filter((word) => !word.startsWith('-'));
-const files = [...testFiles(TESTS)]
-  .sort()
-  .filter((file) => patterns.length === 0 || patterns.some((pattern) => within(file).includes(pattern)));
+const allFiles = [...testFiles(TESTS)].sort();
+const matching = allFiles.filter(
+  (file) => patterns.length === 0 || patterns.some((pattern) => within(file).includes(pattern)),
+);
+const files = inPart(matching, 0);
 const withDotnet = existsSync(SOLUTION) && (patterns.length === 0 || patterns.includes('dotnet'));
-if (files.length === 0 && !withDotnet) fail(new SetupError(`No test file matches ${patterns.join(', ')}`));
+if (matching.length === 0 && !withDotnet) fail(new SetupError(`No test file matches ${patterns.join(', ')}`));
 
 const say = (line) => process.stdout.write(`\n== ${line}\n`);
-const endToEnd = files.filter((file) => within(file).startsWith('e2e/') && !ON_ANY_LOG.includes(within(file)));
+const endToEnd = inPart(matching, 1).filter(
+  (file) => within(file).startsWith('e2e/') && !ON_ANY_LOG.includes(within(file)),
+);
 // Tests run commands in other folders too.
 if (process.env['KAFKA_HOME']) process.env['KAFKA_HOME'] = resolve(process.env['KAFKA_HOME']);
 const { KAFKA_HOME, KAFKA_BROKERS } = process.env;
@@ -362,6 +386,7 @@ const onRealProcesses = (job) => ({
     return job.run();
   },
 });
+if (parts > 1) say(`part ${part + 1} of ${parts} of what is slow; \`npm test\` runs all of it`);
 if (quick.length > 0) say(`the quick half first: ${filesOf(quick)} files of pure parts`);
 sums.push(...(await runAll([...quick, ...slow.map(onRealProcesses)])));
 await (await opening)?.close();
