@@ -58,6 +58,8 @@ const MOST_GREETING = 64;
 export class Forked {
   /** Resolves when it has ended and nothing more comes from it. */
   readonly closed: Promise<Exit>;
+  /** Its number may be another's by then. */
+  #isOver = false;
 
   constructor(
     readonly pid: number,
@@ -68,6 +70,7 @@ export class Forked {
   ) {
     const ends = [...pipes.values()].map((pipe) => new Promise<void>((resolve) => pipe.once('close', () => resolve())));
     this.closed = Promise.all(ends).then(() => exited);
+    void exited.then(() => (this.#isOver = true));
   }
 
   /** Of one of the descriptors that were asked for. Nobody else need listen for its errors. */
@@ -79,13 +82,13 @@ export class Forked {
 
   /** Ends it and whatever it has started, at once. */
   kill(): void {
-    endGroup(this.pid);
+    endGroup(this.pid, this.#isOver);
   }
 }
 
-function endGroup(pid: number): void {
+function endGroup(pid: number, isOver: boolean): void {
   // Alone, where it has not come to make a group of its own.
-  for (const target of [-pid, pid])
+  for (const target of isOver ? [-pid] : [-pid, pid])
     try {
       process.kill(target, 'SIGKILL');
       return;
@@ -225,7 +228,7 @@ export class ForkServer {
   #overdue(token: string): void {
     const entry = this.#byToken.get(token);
     if (entry?.pid === undefined) return void entry?.child.kill('SIGKILL');
-    endGroup(entry.pid);
+    endGroup(entry.pid, entry.isOver);
     entry.failed(new Error('what leads from the process did not come'));
   }
 
@@ -316,11 +319,11 @@ export class ForkServer {
 
   /** Nobody tells any more how they end. */
   #lost(child: ChildProcess): void {
-    for (const [id, { child: by, pid, failed, exited }] of [...this.#entries]) {
+    for (const [id, { child: by, pid, isOver, failed, exited }] of [...this.#entries]) {
       if (by !== child) continue;
       this.#entries.delete(id);
       failed(new LostError('the process that starts others has ended'));
-      if (pid !== undefined) endGroup(pid);
+      if (pid !== undefined) endGroup(pid, isOver);
       exited({ code: null, signal: 'SIGKILL', isLost: true });
     }
   }
