@@ -2,6 +2,7 @@ import { changeBytes, type Change } from '../core/change.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { inParts } from '../core/parts.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
 import { changeOf, CHANGES, type TenantChanges } from '../feed/changes.js';
 import { LogFeed } from '../feed/log-feed.js';
@@ -36,11 +37,13 @@ type ChangePlace = Pick<ChangeValue, 'projectionId' | 'inputOffset' | 'inputInde
 
 class ChangeDraft implements Draft<ChangesBody> {
   readonly keyPrefix: string;
+  body: ChangesBody;
   constructor(
-    readonly body: ChangesBody,
+    value: ChangeValue,
     readonly group: Group,
   ) {
-    this.keyPrefix = `${body.value.projectionId}/${body.value.key}`;
+    this.body = { kind: 'Change', value };
+    this.keyPrefix = `${value.projectionId}/${value.key}`;
   }
 }
 
@@ -160,7 +163,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     for (const value of values) bytes += bytesOfValue(value);
     this.#hold.add(bytes);
     const group: Group = { drafts: [], open: values.length, bytes, acked, done: [] };
-    group.drafts = values.map((value) => new ChangeDraft({ kind: 'Change', value }, group));
+    group.drafts = values.map((value) => new ChangeDraft(value, group));
     this.#queue.push(group);
     this.#partition.kick();
   }
@@ -178,6 +181,9 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   gather(mostBytes = Infinity): Draft<ChangesBody>[] {
     const { changesPerProduce: most = GATHERED.changes } = this.#options;
     const room = Math.min(GATHERED.bytes, mostBytes);
+    const [first] = this.#queue;
+    const cut = first === undefined ? undefined : this.#cut(first.drafts, mostBytes);
+    if (first !== undefined && cut !== undefined) return first.drafts.splice(0, cut);
     const drafts: Draft<ChangesBody>[] = [];
     let bytes = 0;
     let taken = 0;
@@ -189,6 +195,30 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     }
     this.#queue.splice(0, taken);
     return drafts;
+  }
+
+  /**
+   * How many of the first drafts the log may take, where it has refused to take all of them at once; undefined: all. An input that is
+   * not written as a whole comes in parts, and says so; one of which the log may have something stays whole.
+   */
+  #cut(drafts: readonly ChangeDraft[], mostBytes: number): number | undefined {
+    if (mostBytes === Infinity) return undefined;
+    const [part] = inParts(drafts, ({ body }) => bytesOfValue(body.value), { bytes: mostBytes });
+    if (part === undefined || part.length === drafts.length) return undefined;
+    const inputOf = ({ body }: ChangeDraft): number => body.value.inputOffset;
+    const next = drafts[part.length] as ChangeDraft;
+    const input = inputOf(next);
+    if (inputOf(drafts[part.length - 1] as ChangeDraft) !== input || next.body.value.last !== undefined)
+      return part.length;
+    const own = drafts.filter((draft) => inputOf(draft) === input);
+    if (input > this.#recorded.last && !this.isTrimmed(input)) {
+      for (const draft of own)
+        draft.body = { ...draft.body, value: { ...draft.body.value, last: draft === own.at(-1) } };
+      return part.length;
+    }
+    const before = drafts.indexOf(own[0] as ChangeDraft);
+    const whole = before > 0 ? before : own.length;
+    return whole === drafts.length ? undefined : whole;
   }
 
   trimmed({ value }: ChangesBody): void {
@@ -417,7 +447,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     const groups = new Map<Group, ChangeDraft[]>();
     for (const draft of drafts)
       if (draft instanceof ChangeDraft) groups.set(draft.group, [...(groups.get(draft.group) ?? []), draft]);
-    this.#queue.unshift(...[...groups].map(([group, left]) => Object.assign(group, { drafts: left })));
+    for (const [group, left] of groups) group.drafts = group === this.#queue[0] ? [...left, ...group.drafts] : left;
+    // The first one may have been written in part.
+    const [first] = this.#queue;
+    this.#queue.unshift(...[...groups.keys()].filter((group) => group !== first));
   }
 
   stopped(error: Error): void {

@@ -1,13 +1,13 @@
 // Appends that wait for the local store, or are refused by the log for others beside them.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult } from '../../src/core/event.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
-import { appendBytes, tooLarge, type NewRecord, type PartitionRef } from '../../src/log/log.js';
+import { appendBytes, AppendRefusedError, tooLarge, type NewRecord, type PartitionRef } from '../../src/log/log.js';
 import { appendOf } from '../support/append-command.js';
-import { ManyKeysWorld, type Seat } from '../support/many-keys-world.js';
+import { keyOf, ManyKeysWorld, type Seat, stateOf } from '../support/many-keys-world.js';
 import { temporaryDirectory, until } from '../support/service.js';
 
 const append = ({ task }: Seat, aggregateId: string, data = '{}'): Promise<AppendResult> =>
@@ -32,10 +32,15 @@ test('an append that waits for room in the local store is not overtaken by one t
 /** As a topic on Kafka whose `max.message.bytes` somebody has lowered. */
 class SmallLog extends LmdbLog {
   most = Infinity;
+  /** It takes so many appends that it would else refuse nothing of, and then none. */
+  left = Infinity;
 
   override append(to: PartitionRef, records: readonly NewRecord[]): ReturnType<LmdbLog['append']> {
+    if (this.left === 0) return Promise.reject(new AppendRefusedError('not appended: it takes none'));
     const bytes = appendBytes(records);
-    return bytes > this.most ? Promise.reject(tooLarge(records.length, bytes, this.most)) : super.append(to, records);
+    if (bytes > this.most) return Promise.reject(tooLarge(records.length, bytes, this.most));
+    this.left--;
+    return super.append(to, records);
   }
 }
 
@@ -58,4 +63,50 @@ test('appends that are small enough for the log are not refused for those that a
   });
   await until(() => settled === sent.length);
   assert.deepEqual(refused, [7, 27, 47]);
+});
+
+const KEYS = 200;
+
+/** Changes of one append wait that are more together than the topic takes now. */
+async function smallTopic(t: TestContext) {
+  const log = new SmallLog({ path: join(temporaryDirectory(t), 'log') });
+  t.after(() => log.close());
+  const world = new ManyKeysWorld(t, { log });
+  const seat = await world.open('store');
+  world.deploy(seat, 1, 1);
+  await seat.untilLive(1);
+  let open = (): void => undefined;
+  world.gate = new Promise((resolve) => (open = resolve));
+  await world.send(seat.task, KEYS);
+  log.most = 10_000;
+  return { log, world, seat, open };
+}
+
+async function mustBeTold(seat: Seat): Promise<void> {
+  const told = await seat.told();
+  const expected = Array.from({ length: KEYS }, (_, i) => [keyOf(i), stateOf(1, keyOf(i))]);
+  assert.deepEqual(
+    told.map(({ key, state }) => [key, state?.toString()]),
+    expected,
+  );
+  assert.deepEqual([...(await seat.states())], expected);
+}
+
+test('changes of one input that are more than the topic takes at once are written in smaller parts', async (t) => {
+  const { seat, open } = await smallTopic(t);
+  open();
+  await until(() => seat.task.projectionLag === 0);
+  await mustBeTold(seat);
+});
+
+test('who takes over such changes when some of them are in the log writes the rest', async (t) => {
+  const { log, world, seat, open } = await smallTopic(t);
+  log.left = 2;
+  open();
+  await until(() => log.left === 0);
+  await seat.close();
+  log.left = Infinity;
+  const next = await world.open('next');
+  await until(() => next.task.projectionLag === 0);
+  await mustBeTold(next);
 });

@@ -361,7 +361,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
       this.#refusals.failed(error, 'the log refuses writes; they are tried again');
       // What is small enough is not refused for what it was written with: of all of it less is tried.
       if (error instanceof AppendTooLargeError && drafts.length > 1) {
-        this.#less = { most: appendBytes(records) / 2, until: performance.now() + LESS_MS };
+        // Of what was refused, and of what was gathered for: drafts may be smaller than their records are.
+        this.#less = { most: Math.min(appendBytes(records), this.#most) / 2, until: performance.now() + LESS_MS };
         handler.undecided(drafts);
       } else handler.refused(drafts, error);
       return false;
