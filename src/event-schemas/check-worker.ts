@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import { LRUCache } from 'lru-cache';
 import { hasCode } from '../core/errors.js';
-import { giveWay } from '../core/thread-priority.js';
+import { threadGivesWay } from '../core/priority.js';
 import { checkData, type DataCheck } from './data-check.js';
 import { JsonSchema } from './json-schema.js';
 import { Run, stepsFor } from './run.js';
@@ -46,5 +46,5 @@ function answerTo({ schema, data, at }: CheckQuestion): CheckAnswer {
   }
 }
 
-giveWay(NICE);
+threadGivesWay(NICE);
 parentPort?.on('message', (question: CheckQuestion) => parentPort?.postMessage(answerTo(question)));

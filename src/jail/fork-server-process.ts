@@ -8,8 +8,8 @@ import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { dirname } from 'node:path';
+import { giveWay } from '../core/priority.js';
 import type { ForkAnswer, ForkRequest } from './fork-server.js';
-import { giveWay } from './process-priority.js';
 
 /** Its parent may have ended by then: that is no failure of this process, which would end it before it has tidied up. */
 const tell = (answer: ForkAnswer): void => void process.send?.(answer, undefined, undefined, () => undefined);

@@ -11,20 +11,24 @@ import { InvariantError } from '../core/errors.js';
 /** Where programs of the system lie. The service's own PATH does not go along. */
 export const SYSTEM_PATH = '/usr/local/bin:/usr/bin:/bin';
 
-/** A program to be started. */
-export interface Fork {
+/** A program, and what it is to be started with. */
+export interface Program {
   /** A path, or a name that is looked for along the PATH of `env`. */
   readonly command: string;
   readonly args: readonly string[];
-  readonly cwd: string;
   /** All of its environment. */
   readonly env: Readonly<Record<string, string>>;
-  /** Its descriptors that lead here; of the three standard ones the others lead nowhere. */
-  readonly pipes: readonly number[];
   /** How far it gives way to others; unless given, not at all. */
   readonly niceness?: number | undefined;
   /** It makes a group of processes of its own by itself, and stays in the service's session; unless given, it has a session of its own. */
   readonly isGrouped?: boolean | undefined;
+}
+
+/** A program to be started. */
+export interface Fork extends Program {
+  readonly cwd: string;
+  /** Its descriptors that lead here; of the three standard ones the others lead nowhere. */
+  readonly pipes: readonly number[];
 }
 
 export interface ForkRequest extends Fork {

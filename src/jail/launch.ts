@@ -1,7 +1,9 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { StatefoldError } from '../core/errors.js';
+import { BEHIND } from '../core/priority.js';
 import { StartupError } from '../core/startup-error.js';
+import type { Program } from './fork-server.js';
 import {
   DEFAULT_UID_BASE,
   detectJail,
@@ -12,7 +14,6 @@ import {
   launcherArguments,
   refusalOf,
 } from './jail.js';
-import { BEHIND } from './process-priority.js';
 
 export type Role = 'compiler' | 'runner';
 
@@ -29,14 +30,7 @@ export interface LaunchOptions {
   readonly jail?: Jail;
 }
 
-export interface Launch {
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  /** How far it gives way to the service; unless given, not at all. */
-  readonly niceness?: number | undefined;
-  /** The launcher makes a group of processes of its own. */
-  readonly isGrouped: boolean;
+export interface Launch extends Program {
   /** To be called once the process has ended. */
   readonly release: () => void;
 }
@@ -77,8 +71,7 @@ export function launchOf(
   const env = { ...environment(heapLimitBytes), ...ENVIRONMENT[role] };
   const program = [join(assembliesDir, role, PROGRAMS[role]), ...args];
   const niceness = NICENESS[role];
-  if (jail.kind === 'none')
-    return { command, args: program, env, niceness, isGrouped: false, release: () => undefined };
+  if (jail.kind === 'none') return { command, args: program, env, niceness, release: () => undefined };
   const user = jail.users?.take();
   const release = (): void => {
     if (user !== undefined) jail.users?.release(user);
@@ -99,7 +92,7 @@ export function launchOfEngine(
   jail: EngineJail,
   program: string,
   args: readonly string[],
-): Omit<Launch, 'niceness' | 'release'> {
+): Program {
   return {
     command: resolveCommand(options),
     args: [...engineArguments(options.assembliesDir, jail), program, ...args],

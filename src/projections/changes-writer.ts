@@ -447,9 +447,9 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     const groups = new Map<Group, ChangeDraft[]>();
     for (const draft of drafts)
       if (draft instanceof ChangeDraft) groups.set(draft.group, [...(groups.get(draft.group) ?? []), draft]);
-    for (const [group, left] of groups) group.drafts = group === this.#queue[0] ? [...left, ...group.drafts] : left;
-    // The first one may have been written in part.
+    // It may have been written in part, and has the rest.
     const [first] = this.#queue;
+    for (const [group, left] of groups) group.drafts = group === first ? [...left, ...group.drafts] : left;
     this.#queue.unshift(...[...groups.keys()].filter((group) => group !== first));
   }
 

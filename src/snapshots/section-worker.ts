@@ -3,7 +3,7 @@ import { constants } from 'node:os';
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { open, type Database } from 'lmdb';
 import { requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
-import { giveWay } from '../core/thread-priority.js';
+import { threadGivesWay } from '../core/priority.js';
 import { AFTER_SECTION, loadingKey, SECTION, STORE_TUNING } from '../store/local-store.js';
 import { CHECKPOINT_KEY, type StoredCheckpoint } from '../store/partition-tables.js';
 import { decodeRecord, encodeChunk, EntryPacker, EntryParser, inflateChunk } from './snapshot-format.js';
@@ -78,7 +78,7 @@ async function save(
   tell: (message: FromWorker) => void,
 ): Promise<void> {
   // Nobody waits for a snapshot.
-  giveWay(constants.priority.PRIORITY_BELOW_NORMAL);
+  threadGivesWay(constants.priority.PRIORITY_BELOW_NORMAL);
   const values = open<StoredCheckpoint, string>({ path: job.path, encoding: 'msgpack', ...STORE_TUNING });
   const entries = open<Buffer, Buffer>({ path: job.path, encoding: 'binary', keyEncoding: 'binary', ...STORE_TUNING });
   const transaction = entries.useReadTransaction();

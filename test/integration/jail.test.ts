@@ -161,6 +161,7 @@ describe('a jailed process', () => {
     if (detected(PATH).kind !== 'jailed') return t.skip('this machine has no jail');
     const forks = new ForkServer();
     const forked = await forks.fork({ ...launchOfSleep(), cwd: '/', pipes: [2] });
+    t.after(() => forked.kill());
     forked.pipe(2).resume();
     // Not `dotnet` any more: it has come through.
     await until(() => commandLineOf(forked.pid).startsWith('/bin/sleep'));

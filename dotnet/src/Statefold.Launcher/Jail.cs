@@ -14,6 +14,7 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
 
     /// <summary>Columns of parts are files. It may have the number of the one exec then, and be what it is once more, in the same jail.</summary>
     private const int OpenFilesOfEngine = 4096;
+    private const int SchedIdle = 5;
     private const int PollError = 8;
     private const int PollHangUp = 16;
     private const long MiB = 1024 * 1024;
@@ -140,12 +141,15 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
         return folders;
     }
 
-    /// <summary>A statement has a processor while nothing else wants it: what is SCHED_IDLE gives it up at once. Where that is refused it runs at its niceness.</summary>
+    /// <summary>
+    /// A statement has a processor while nothing else wants it: what is SCHED_IDLE gives it up at once. Where that is refused it runs at
+    /// its niceness.
+    /// </summary>
     private void TakeWhatIsLeft()
     {
         // struct sched_param
         var priority = stackalloc int[1] { 0 };
-        Syscalls.Call(numbers.SchedSetScheduler, 0, 5, (nint)priority);
+        Syscalls.Call(numbers.SchedSetScheduler, 0, SchedIdle, (nint)priority);
     }
 
     private void DropPrivileges()

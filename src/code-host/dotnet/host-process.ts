@@ -80,7 +80,7 @@ export class HostProcess {
   #markReady!: (ready: boolean) => void;
   #markEnded!: () => void;
 
-  constructor({ command, args, env, niceness, isGrouped, release }: Launch, cwd: string, handlers: HostProcessHandlers) {
+  constructor({ release, ...program }: Launch, cwd: string, handlers: HostProcessHandlers) {
     this.#handlers = handlers;
     this.ready = new Promise((resolve) => (this.#markReady = resolve));
     this.ended = new Promise((resolve) => (this.#markEnded = resolve));
@@ -89,7 +89,7 @@ export class HostProcess {
       (frame) => this.#receive(frame),
       () => HEAD + SEAL_BYTES + (this.#isReady ? (handlers.mostBytes?.() ?? MAX_FRAME) : 0),
     );
-    forkServer.fork({ command, args, cwd, env, niceness, isGrouped, pipes: [STDERR, FRAMES, LIFE] }).then(
+    forkServer.fork({ ...program, cwd, pipes: [STDERR, FRAMES, LIFE] }).then(
       (child) => this.#begun(child),
       (error: unknown) => this.#end(`could not be started: ${(error as Error).message}`, error instanceof LostError),
     );

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { backOff, type BackOff } from '../../core/back-off.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
-import { giveWay } from '../../jail/process-priority.js';
+import { giveWay } from '../../core/priority.js';
 import { makeFolder } from '../../core/private-folder.js';
 import { readOrMakeSecret } from '../../core/secret-file.js';
 import { SYSTEM_PATH } from '../../jail/fork-server.js';

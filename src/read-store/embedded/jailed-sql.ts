@@ -7,9 +7,9 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { isFull, LOG_RESERVE_BYTES } from '../../core/disk-space.js';
 import { StatefoldError } from '../../core/errors.js';
-import { forkServer, SYSTEM_PATH, type Fork, type Forked } from '../../jail/fork-server.js';
-import { LAST } from '../../jail/process-priority.js';
+import { forkServer, SYSTEM_PATH, type Forked, type Program } from '../../jail/fork-server.js';
 import type { Logger } from '../../core/logger.js';
+import { LAST } from '../../core/priority.js';
 import {
   settingsOf,
   SqlRefusedError,
@@ -40,7 +40,7 @@ export type JailedLaunch = (
   },
   program: string,
   args: readonly string[],
-) => Pick<Fork, 'command' | 'args' | 'env' | 'isGrouped'>;
+) => Program;
 
 export interface JailedSqlOptions {
   /** Folders of the processes are made in it; emptied at the start. */
@@ -263,9 +263,8 @@ export class JailedSql implements TenantSql {
       addressBytes: limits.memoryBytes + ADDRESSES_BEYOND_ENGINE,
       threads: 512,
     };
-    const started = launch(jail, process.execPath, [worker]);
     const child = await forkServer
-      .fork({ ...started, cwd: folder, pipes: [1, 2], niceness: LAST })
+      .fork({ ...launch(jail, process.execPath, [worker]), cwd: folder, pipes: [1, 2], niceness: LAST })
       .catch((cause: unknown) => {
         const message = 'The engine of the statement could not be started; send it again';
         throw new StatefoldError('UNAVAILABLE', message, { cause });
