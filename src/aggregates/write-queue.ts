@@ -64,13 +64,13 @@ interface Gathering {
 }
 
 /**
- * What one produce costs while several tenants ask, a millisecond or two to gather it and as much to encode it: the event loop is held by
- * what is gathered at once, and those of others wait. The rest goes with the next one.
+ * What one produce costs while several tenants ask, some half a millisecond to gather it and as much to encode it: the event loop is held by
+ * what is gathered at once, and those of others wait, for its transaction too. The rest goes with the next one.
  */
-const AMONG_TENANTS = 600;
+const AMONG_TENANTS = 200;
 /** It grows where the log is far: by as much as the last produce took longer than this, milliseconds, up to so many times. */
-const NEAR_MS = 10;
-const FAR = 8;
+const NEAR_MS = 3;
+const FAR = 24;
 /** The most that a control record takes: names, and the message of a fault. */
 const CONTROL_BYTES = 64 * 1024;
 

@@ -47,7 +47,7 @@ const TAIL_SPANS = 4096;
 /** How long an append waits for its place in the order, which only tells its client where in the feed it is. */
 const PLACE_WAIT_MS = 1_000;
 /** Appends that are told their places in one turn, and so answered, while several tenants ask. */
-const TOLD_AT_ONCE = 16;
+const TOLD_AT_ONCE = 6;
 
 /** An offset whose place is waited for. */
 interface Unplaced {

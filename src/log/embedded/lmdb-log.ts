@@ -119,11 +119,11 @@ export class LmdbLog implements Log {
     this.#onCleaned = options.onCleaned;
     // Without overlappingSync a transaction is on disk when its promise resolves.
     // Without lmdb-js's own batches of a turn a failed commit rejects the promises that we hold, and none that nobody does;
-    // the threshold keeps what comes in one turn in one transaction.
+    // what must be in one transaction is a batch. Past the threshold a transaction begins at once.
     const tuning = {
       overlappingSync: false,
       eventTurnBatching: false,
-      txnStartThreshold: 10_000,
+      txnStartThreshold: 1,
       noSubdir: false,
       maxDbs: 4,
     };
@@ -201,7 +201,11 @@ export class LmdbLog implements Log {
       await lane.written; // what lands after the removal would be found by a topic that takes the id after a restart
     }
     try {
-      await flushed([this.#topicsDb.remove(topic), this.#topicsDb.put(`${DELETED}${meta.id}`, meta)]);
+      const renamed = this.#topicsDb.batch(() => {
+        void this.#topicsDb.remove(topic);
+        void this.#topicsDb.put(`${DELETED}${meta.id}`, meta);
+      });
+      await flushed([renamed]);
     } catch (error) {
       this.#topicsDb.resetReadTxn();
       if (this.#topicsDb.get(topic) !== undefined) this.#topics.set(topic, meta);
@@ -249,7 +253,9 @@ export class LmdbLog implements Log {
         const value = encodeBatch(timestamp, records);
         this.#requireSpace(value.length);
         if (records.some((record) => record.value === null)) this.#tombstoned(lane);
-        await this.#root.put(key, value);
+        const written = this.#root.put(key, value);
+        this.#beginAtOnce();
+        await written;
       } catch (error) {
         const failure = error instanceof AppendRefusedError ? error : this.#failure(key, await lmdbFailure(error));
         // What failed without a definite end may show: later appends go after it, and their expected offsets tell.
@@ -267,6 +273,14 @@ export class LmdbLog implements Log {
       }
     }
     lane.writing = false;
+  }
+
+  /**
+   * lmdb-js begins a transaction on the next turn of the event loop, which may be long with what others do on it, or as soon as more writes
+   * wait than its threshold: so one goes with each batch that changes nothing.
+   */
+  #beginAtOnce(): void {
+    this.#root.remove(NOTHING).catch(() => undefined); // the batch is told
   }
 
   /** Before the batch is written: in the same transaction, or in one before it, so that no end of the process leaves it unsaid. */
@@ -575,3 +589,6 @@ function batchKey(topicId: number, partition: number, base: number): Buffer {
 }
 
 const offsetOf = (key: Buffer): number => key.readUInt32BE(8) * 0x1_0000_0000 + key.readUInt32BE(12);
+
+/** A key that no batch has: topics' ids begin with 1. */
+const NOTHING = batchKey(0, 0, 0);
