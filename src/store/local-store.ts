@@ -33,7 +33,7 @@ export const AFTER_SECTION = '\u0007';
 const MOST_ASKED_BYTES = (LOG_RESERVE_BYTES - STORE_RESERVE_BYTES) / 2;
 const FORMAT_KEY = '\u0001format';
 export const STORE_FORMAT = 8;
-// As in the log (`log/embedded/lmdb-log.ts`): a failed commit rejects what we hold, and what comes in one turn is one transaction.
+// As in the log (`log/embedded/lmdb-log.ts`) a failed commit rejects what we hold. Nobody waits for one write: the threshold gathers those of a turn.
 export const STORE_TUNING = {
   overlappingSync: false,
   eventTurnBatching: false,

@@ -280,7 +280,7 @@ export class LmdbLog implements Log {
    * wait than its threshold: so one goes with each batch that changes nothing.
    */
   #beginAtOnce(): void {
-    this.#root.remove(NOTHING).catch(() => undefined); // the batch is told
+    this.#root.remove(NOTHING).catch(lmdbFailure); // the batch is told
   }
 
   /** Before the batch is written: in the same transaction, or in one before it, so that no end of the process leaves it unsaid. */
@@ -288,7 +288,7 @@ export class LmdbLog implements Log {
     lane.tombstones++;
     if (lane.cleaned === undefined) return;
     lane.cleaned = undefined;
-    this.#cleanedDb.remove(cleanedKey(lane)).catch(() => undefined); // whoever appends is told
+    this.#cleanedDb.remove(cleanedKey(lane)).catch(lmdbFailure); // whoever appends is told
   }
 
   #requireSpace(bytes: number): void {
