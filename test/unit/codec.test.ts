@@ -40,7 +40,8 @@ function plain(value: unknown): unknown {
   if (value instanceof CommitView) return plain(value.plain());
   if (Array.isArray(value)) return value.map(plain);
   if (typeof value !== 'object' || value === null || Buffer.isBuffer(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, of]) => [name, plain(of)]));
+  const there = Object.entries(value).filter(([, of]) => of !== undefined);
+  return Object.fromEntries(there.map(([name, of]) => [name, plain(of)]));
 }
 
 /** As it is once it was read: what an event has not of its own is left out. */

@@ -1,5 +1,12 @@
 import { background } from '../../core/background.js';
-import { eventCount, hasContext, type AppendCommand, type AppendResult, type NewEvent } from '../../core/event.js';
+import {
+  eventCount,
+  hasContext,
+  inContext,
+  type AppendCommand,
+  type AppendResult,
+  type NewEvent,
+} from '../../core/event.js';
 import { NotOwnerError, OfOneEventError, StatefoldError, type ErrorCode } from '../../core/errors.js';
 import type { AggregateHome } from '../../aggregates/aggregates.js';
 import type { Gateway } from '../gateway/gateway.js';
@@ -367,9 +374,7 @@ const away = (): StatefoldError =>
 function eventOf({ body }: BulkItem): NewEvent {
   const [event] = body.events;
   if (event === undefined) throw new Error('a line without an event');
-  if (!hasContext(body)) return event;
-  const { correlationId, causationId, metadata } = body;
-  return { ...event, correlationId, causationId, metadata };
+  return hasContext(body) ? inContext(event, body) : event;
 }
 
 function commandOf(item: BulkItem): AppendCommand {

@@ -1,5 +1,5 @@
 import { InvariantError } from '../../core/errors.js';
-import { hasContext, type AggregateCommit, type EventSpan } from '../../core/event.js';
+import { hasContext, withId, type AggregateCommit, type EventSpan, type EventWithId } from '../../core/event.js';
 import { uuidText } from '../../core/ids.js';
 import type { ClaimBody, CommitValue, EventsBody, Fence } from '../../core/records.js';
 import { AvroBytes, RecurringText } from './avro-bytes.js';
@@ -182,7 +182,7 @@ export class CommitView implements CommitValue {
   }
 
   /** Behind the last event. */
-  #ended<E extends object>(events: readonly E[], from: AvroBytes): readonly E[] {
+  #ended<Id>(events: readonly EventWithId<Id>[], from: AvroBytes): readonly EventWithId<Id>[] {
     this.#requireEnd(from);
     return this.#withContexts ? inContexts(events, contextsFrom(from)) : events;
   }
@@ -211,18 +211,21 @@ export const contextsOf = ({ events }: Pick<CommitValue, 'events'>): readonly Ev
   }));
 
 /** The events, each with what is its own. */
-export function inContexts<E extends object>(events: readonly E[], contexts: readonly EventContext[]): readonly E[] {
+export function inContexts<Id>(
+  events: readonly EventWithId<Id>[],
+  contexts: readonly EventContext[],
+): readonly EventWithId<Id>[] {
   if (contexts.length === 0) return events;
   if (contexts.length !== events.length)
     throw new InvariantError('a commit of the log has not one context for each of its events');
   return events.map((event, i) => {
-    const { correlationId = null, causationId = null, metadata = null } = contexts[i] ?? {};
-    return {
-      ...event,
-      ...(correlationId === null ? {} : { correlationId }),
-      ...(causationId === null ? {} : { causationId }),
-      ...(metadata === null ? {} : { metadata }),
+    const { correlationId, causationId, metadata } = contexts[i] as EventContext;
+    const context = {
+      correlationId: correlationId ?? undefined,
+      causationId: causationId ?? undefined,
+      metadata: metadata ?? undefined,
     };
+    return withId(event, event.eventId, context);
   });
 }
 
