@@ -1,3 +1,4 @@
+import { headroom } from '../../core/headroom.js';
 import { costOfBytes, type Turns } from '../../core/turns.js';
 import type { Line, TooLong } from './line-source.js';
 
@@ -8,7 +9,7 @@ const LINE_COST = 0.25;
 /** What lines may cost together before they wait for a turn: 32 short ones, or one that is long. */
 const TURN_COST = 8;
 
-/** The turns that a stream of lines takes of its tenant: one for many short lines. */
+/** The turns that a stream of lines takes of its tenant: one for many short lines. Beside requests of other tenants they come less often. */
 export class LineTurns {
   #owed = 0;
 
@@ -23,7 +24,9 @@ export class LineTurns {
     if (this.#owed < TURN_COST) return undefined;
     const owed = this.#owed;
     this.#owed = 0;
-    return this.turns.enter(this.tenantId, owed);
+    const room = headroom.turn(this.tenantId);
+    if (room === undefined) return this.turns.enter(this.tenantId, owed);
+    return room.then(() => this.turns.enter(this.tenantId, owed));
   }
 
   payFor({ text }: Line | TooLong): Promise<void> | undefined {
