@@ -23,10 +23,10 @@ export interface DuesOptions {
 }
 
 /**
- * What a request owes before it is refused: one off its tenant's pace, and a turn of the event loop, unless it has paid them by then.
- * Else a flood of refused requests would cost its sender less than one of honest requests, and its neighbours more. Only refusals look
- * here. Who shows a key that was revoked or has expired pays by its address, as who shows none: an old key that somebody found takes
- * nothing from its tenant.
+ * What a request owes: a turn of the event loop before it is answered, whatever it is answered, and one off its tenant's pace before it
+ * is refused, unless it has paid them by then. Else a flood of refused requests, or of what needs no key, would cost its sender less than
+ * one of honest requests, and its neighbours more. Who shows a key that was revoked or has expired pays by its address, as who shows none:
+ * an old key that somebody found takes nothing from its tenant.
  */
 export class Dues {
   readonly #options: DuesOptions;
@@ -69,23 +69,13 @@ export class Dues {
     }
   }
 
-  /** The turn of a request that shows a tenant's key, unless it had one. Undefined: it may begin at once, or shows none; else when the promise resolves. */
-  turnOfTenant(request: IncomingMessage): Promise<void> | undefined {
-    if (this.#turned.has(request)) return undefined;
-    const known = this.#options.authenticator.find(request);
-    return known && this.#enter(request, known.tenantId, true);
-  }
-
-  /** The turn of a refusal, unless the request had one. Undefined: it may be answered at once; else when the promise resolves. */
+  /** The turn of a request, unless it had one. Undefined: it may begin, or be answered, at once; else when the promise resolves. */
   turn(request: IncomingMessage): Promise<void> | undefined {
     if (this.#turned.has(request)) return undefined;
-    const known = this.#options.authenticator.find(request);
-    return this.#enter(request, known?.tenantId ?? strangerOf(request.socket.remoteAddress), known !== undefined);
-  }
-
-  #enter(request: IncomingMessage, who: string, isTenant: boolean): Promise<void> | undefined {
     this.#turned.add(request);
-    return this.#options.turns.enter(who, REQUEST_COST, isTenant);
+    const known = this.#options.authenticator.find(request);
+    const who = known?.tenantId ?? strangerOf(request.socket.remoteAddress);
+    return this.#options.turns.enter(who, REQUEST_COST, known !== undefined);
   }
 }
 

@@ -100,7 +100,6 @@ export function createEdge(options: EdgeOptions): Edge {
     rooms: ROOMS,
     dependencies,
     authenticate: (request, scope) => admission.admit(request, scope),
-    turn: (request) => dues.turnOfTenant(request),
     requireAdmin,
     settings,
     refusals,

@@ -41,7 +41,7 @@ export interface RequestsOptions extends Pick<EdgeOptions, 'console' | 'observer
   readonly router: (request: IncomingMessage, response: ServerResponse) => void;
   /** Undefined: nothing is at `/mcp`. */
   readonly assistants: ((request: IncomingMessage, response: ServerResponse) => Promise<void>) | undefined;
-  readonly dues: Pick<Dues, 'turnOfTenant'>;
+  readonly dues: Pick<Dues, 'turn'>;
   readonly origins: Pick<Origins, 'allow'>;
   readonly refusals: Refusals;
   /** Why the process takes no such request at all. */
@@ -99,13 +99,15 @@ export class Requests implements Pick<Household, 'request' | 'checkContinue'> {
           return route.serve(dependencies, call);
         });
     }
-    if (this.#options.console?.isAsked(request, path)) return this.#showConsole(request, response, path);
     if (path === MCP && assistants !== undefined)
       return this.#answered(request, response, path, () => assistants(request, response));
-    // Before the router: to find the route of a request takes as long as many a request does.
-    const turn = dues.turnOfTenant(request);
-    if (turn === undefined) router(request, response);
-    else void turn.then(() => router(request, response));
+    const serve = this.#options.console?.isAsked(request, path)
+      ? (): void => this.#showConsole(request, response, path)
+      : (): void => router(request, response);
+    // Before the router: to find the route of a request takes as long as many a request does. What is answered without a key too.
+    const turn = dues.turn(request);
+    if (turn === undefined) serve();
+    else void turn.then(serve);
   }
 
   /** What is answered past the router, observed as what goes through it is. */

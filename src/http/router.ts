@@ -20,8 +20,6 @@ export interface RouterOptions<D> {
   readonly dependencies: D;
   /** Takes a request off its tenant's rate too. @throws StatefoldError UNAUTHENTICATED, TENANT_SUSPENDED, FORBIDDEN, RATE_LIMITED */
   readonly authenticate: (request: IncomingMessage, scope: RequiredScope) => Principal;
-  /** The turn of a tenant's request that had none yet: its key was not known here when it came. */
-  readonly turn?: (request: IncomingMessage) => Promise<void> | undefined;
   /** @throws StatefoldError UNAUTHENTICATED */
   readonly requireAdmin: (request: IncomingMessage) => void;
   readonly settings: BodySettings;
@@ -107,7 +105,7 @@ function byPath<D>(routes: readonly RouteOf<D>[]): [path: string, routes: RouteO
 
 function handlerOf<D>(
   route: RouteOf<D>,
-  { dependencies, guard, authenticate, turn, requireAdmin, settings, auditing }: RouterOptions<D>,
+  { dependencies, guard, authenticate, requireAdmin, settings, auditing }: RouterOptions<D>,
   onElsewhere: (response: ServerResponse) => void,
 ): RequestHandler {
   if (route.credentials === 'tenant' && route.scope === undefined)
@@ -115,9 +113,7 @@ function handlerOf<D>(
   const audited = route.method === 'GET' ? undefined : auditing;
   const serve = async (call: Call, parameters: Readonly<Record<string, string>>): Promise<void> => {
     if (route.credentials === 'tenant') {
-      const begins = turn?.(call.request);
       call.admit(authenticate(call.request, call.scope));
-      if (begins !== undefined) await begins;
     } else if (route.credentials === 'admin') requireAdmin(call.request);
     if (audited === undefined) await route.serve(dependencies, call);
     else await audited.serve(route, call, parameters, () => route.serve(dependencies, call));

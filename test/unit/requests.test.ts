@@ -1,0 +1,39 @@
+// What is answered without a key waits for the turn of its address, as what is refused does: a stranger can't fill the event loop.
+import assert from 'node:assert/strict';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { Dues, strangerOf } from '../../src/http/dues.js';
+import { Requests, type RequestsOptions } from '../../src/http/requests.js';
+
+const ADDRESS = '192.0.2.1';
+
+test('what needs no key has its turn before it is answered', async () => {
+  for (const url of ['/health', '/openapi.json', '/asyncapi.json', '/console', '/nothing']) {
+    const entered: string[] = [];
+    const answered: string[] = [];
+    let begin = (): void => undefined;
+    const promise = new Promise<void>((resolve) => (begin = resolve));
+    const requests = new Requests({
+      dependencies: { draining: () => false },
+      dues: new Dues({
+        authenticator: { find: () => undefined, isClosed: () => false },
+        requests: { take: () => assert.fail('it is of no tenant') },
+        turns: { enter: (who) => (entered.push(who), promise) },
+      }),
+      origins: { allow: (_request: unknown, _response: unknown, next: () => void) => next() },
+      refusal: () => undefined,
+      console: {
+        isAsked: (_request: IncomingMessage, path: string) => path === '/console',
+        answer: () => answered.push('console'),
+      },
+      router: () => answered.push('router'),
+    } as unknown as RequestsOptions);
+    const request = { method: 'GET', url, headers: {}, socket: { remoteAddress: ADDRESS } };
+    requests.request(request as unknown as IncomingMessage, { once: () => undefined } as unknown as ServerResponse);
+    assert.deepEqual([entered, answered], [[strangerOf(ADDRESS)], []], url);
+    begin();
+    await setImmediate();
+    assert.deepEqual(answered, [url === '/console' ? 'console' : 'router'], url);
+  }
+});
