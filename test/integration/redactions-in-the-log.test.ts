@@ -106,3 +106,30 @@ test('what could not be tombstoned of redactions is tombstoned later', async (t)
   );
   assert.deepEqual(await events.erasedFrom([0, 1]), new Map([[0, ['a', 'b']]]));
 });
+
+test('a page past records of which nothing is left is as large as any other', async (t) => {
+  const log = await opened(t);
+  const events = new EventsLog(log, REF, 1);
+  const erased = Array.from({ length: 100 }, (_, i) => `aggregate-${i}`.padEnd(250, '.'));
+  await log.append(
+    REF,
+    Array.from({ length: RECORDS }, (_, offset) => ({ key: keyOf(offset), value: Buffer.from('whole') })),
+  );
+  for (let offset = RECORDS - 2; offset >= 0; offset--)
+    await events.redact({ offset, key: keyOf(offset), timestamp: 1, erased, value: undefined });
+  for (let offset = 0; offset < RECORDS - 1; offset++) await log.append(REF, [{ key: keyOf(offset), value: null }]);
+  await log.clean();
+  const read: number[] = [];
+  const most = 4;
+  for (let from = 0; from < RECORDS;) {
+    const { records } = await events.read(REF, from, most * 25_000);
+    const page = records.map(({ offset }) => offset).filter((offset) => offset < RECORDS);
+    assert.ok(page.length > 0 && page.length <= most + 1, `${page.length} records in a page of ${most}`);
+    read.push(...page);
+    from = (page.at(-1) ?? assert.fail()) + 1;
+  }
+  assert.deepEqual(
+    read,
+    Array.from({ length: RECORDS }, (_, offset) => offset),
+  );
+});

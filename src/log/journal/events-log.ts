@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { firstIndex } from '../../core/first-index.js';
 import { inParts } from '../../core/parts.js';
 import { READ_BYTES } from '../../core/reads.js';
 import { InvariantError } from '../../core/errors.js';
 import { Gathered } from '../../core/gathered.js';
+import { overSlices } from '../../core/slices.js';
 import { redactionsTopicSpec, redactionsRef } from '../topics.js';
 import type { Log, LogPage, LogRecord, PartitionRef } from '../log.js';
+import { ByOffset } from './by-offset.js';
 import { readBelow, recordsAt } from './known-end.js';
 
 /** What stands in for a record of a partition's events from now on. */
@@ -27,7 +28,7 @@ export interface Redaction {
 interface Kept {
   /** Its offset in the topic of redactions. */
   readonly place: number;
-  /** Of the value; 0 where nothing stands in. */
+  /** Of all that is read of it. */
   readonly bytes: number;
   /** Of two for one record the one with less counts. */
   readonly left: number;
@@ -51,13 +52,11 @@ export class EventsLog implements Log {
   readonly #redactions: PartitionRef;
   readonly #partitions: number;
   /** By the offsets of the records that they stand in for. */
-  readonly #known = new Map<number, Kept>();
+  readonly #known = new ByOffset<Kept>();
   /** Of each aggregate the records that were redacted since it was erased: mostly one. */
   readonly #offsets = new Map<string, number | Set<number>>();
   /** Those that others took the place of, and whose tombstones are due. */
   #superseded: Kept[] = [];
-  /** The offsets of those that are known, ascending; undefined: some came since. */
-  #ascending: readonly number[] | undefined;
   #read = 0;
   #ensured: Promise<void> | undefined;
   readonly #refreshed = new Gathered(() => this.#refresh());
@@ -76,11 +75,11 @@ export class EventsLog implements Log {
     const { records, end } = page;
     const last = records.at(-1)?.offset ?? end - 1;
     // A page without a record tells that all up to the end is gone: as far as the one who answers knows it.
-    if (last - from + 1 === records.length && this.#known.size === 0) return page;
+    if (last - from + 1 === records.length && this.#known.isEmpty) return page;
     if (last - from + 1 !== records.length) await this.refresh();
-    const redacted = this.#redactedIn(from, last);
-    if (redacted.size === 0) return page;
-    return { records: await this.#standIn(upTo(maxBytes, merged(records, redacted))), end };
+    // What is left of records may be far more than what a page of the log had.
+    const found = merged(records, this.#known.within(from, last), maxBytes);
+    return found.some(isRedacted) ? { records: await this.#standIn(found), end } : page;
   }
 
   async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
@@ -88,24 +87,11 @@ export class EventsLog implements Log {
     if (!this.#isOurs(of)) return page;
     const { records, end } = page;
     if (records.length < offsets.filter((offset) => offset < end).length) await this.refresh();
-    if (this.#known.size === 0) return page;
-    const redacted = new Map<number, Kept>();
-    for (const offset of offsets) {
+    const redacted = offsets.flatMap((offset) => {
       const kept = this.#known.get(offset);
-      if (kept !== undefined) redacted.set(offset, kept);
-    }
-    return { records: await this.#standIn(merged(records, redacted)), end };
-  }
-
-  #redactedIn(first: number, last: number): ReadonlyMap<number, Kept> {
-    this.#ascending ??= [...this.#known.keys()].sort((a, b) => a - b);
-    const found = new Map<number, Kept>();
-    for (let at = firstFrom(this.#ascending, first); at < this.#ascending.length; at++) {
-      const offset = this.#ascending[at] as number;
-      if (offset > last) break;
-      found.set(offset, this.#known.get(offset) as Kept);
-    }
-    return found;
+      return kept === undefined ? [] : [[offset, kept] as const];
+    });
+    return redacted.length === 0 ? page : { records: await this.#standIn(merged(records, redacted)), end };
   }
 
   /** What stands at each place: void for every reader, as the record was; where nothing is left of it, no reader needs it. */
@@ -125,8 +111,9 @@ export class EventsLog implements Log {
   async #at(kept: readonly Kept[]): Promise<ReadonlyMap<number, Redaction>> {
     const places = kept.map(({ place }) => place).sort((a, b) => a - b);
     const found = new Map<number, Redaction>();
-    for (const { offset, value } of await recordsAt(this.#log, this.#redactions, places))
+    await overSlices('pages', await recordsAt(this.#log, this.#redactions, places), ({ offset, value }) => {
       if (value !== null) found.set(offset, decoded(value));
+    });
     return found;
   }
 
@@ -153,7 +140,7 @@ export class EventsLog implements Log {
     const end = await this.#log.endOffset(this.#redactions);
     while (this.#read < end) {
       const { records, next } = await readBelow(this.#log, this.#redactions, this.#read, end, READ_BYTES);
-      for (const { offset, value } of records) if (value !== null) this.#take(offset, decoded(value));
+      for (const { offset, value } of records) if (value !== null) this.#take(offset, value.length, decoded(value));
       this.#read = next;
     }
   }
@@ -169,13 +156,12 @@ export class EventsLog implements Log {
   }
 
   /** Of several for one record the one counts that has less left, whatever their order: a late one of a former owner changes nothing. */
-  #take(place: number, { offset, erased, value }: Redaction): void {
-    const kept = { place, bytes: value?.length ?? 0, left: value === undefined ? -1000 : -erased.length };
+  #take(place: number, bytes: number, { offset, erased, value }: Redaction): void {
+    const kept = { place, bytes, left: value === undefined ? -1000 : -erased.length };
     const before = this.#known.get(offset);
     const isNewer = before === undefined || kept.left < before.left;
     if (before !== undefined) this.#superseded.push(isNewer ? before : kept);
     if (isNewer) this.#known.set(offset, kept);
-    if (before === undefined) this.#ascending = undefined;
     for (const aggregateId of erased) {
       const offsets = this.#offsets.get(aggregateId);
       if (offsets === undefined) this.#offsets.set(aggregateId, offset);
@@ -266,23 +252,30 @@ interface Redacted {
 
 const isRedacted = (one: LogRecord | Redacted): one is Redacted => 'by' in one;
 
-/** In the order of their offsets; a redaction takes the place of its record. */
-function merged(records: readonly LogRecord[], redacted: ReadonlyMap<number, Kept>): readonly (LogRecord | Redacted)[] {
-  const whole = records.filter(({ offset }) => !redacted.has(offset));
-  const others = [...redacted].map(([offset, by]) => ({ offset, by }));
-  return [...whole, ...others].sort((a, b) => a.offset - b.offset);
+/** The first ones in the order of their offsets, up to about so many bytes; a redaction, of ascending ones, takes the place of its record. */
+function merged(
+  records: readonly LogRecord[],
+  redacted: Iterable<readonly [offset: number, by: Kept]>,
+  maxBytes = Infinity,
+): readonly (LogRecord | Redacted)[] {
+  const all: (LogRecord | Redacted)[] = [];
+  let [bytes, at] = [0, 0];
+  const recordsUpTo = (end: number): void => {
+    for (let next = records[at]; next !== undefined && next.offset < end && bytes < maxBytes; next = records[++at]) {
+      all.push(next);
+      bytes += next.value?.length ?? 0;
+    }
+  };
+  for (const [offset, by] of redacted) {
+    recordsUpTo(offset);
+    if (bytes >= maxBytes) return all;
+    all.push({ offset, by });
+    bytes += by.bytes;
+    if (records[at]?.offset === offset) at++;
+  }
+  recordsUpTo(Infinity);
+  return all;
 }
-
-/** The first ones, up to about so many bytes: what is left of records may be far more than what a page of the log had. */
-function upTo(maxBytes: number, all: readonly (LogRecord | Redacted)[]): readonly (LogRecord | Redacted)[] {
-  let bytes = 0;
-  const end = all.findIndex((one) => (bytes += isRedacted(one) ? one.by.bytes : (one.value?.length ?? 0)) >= maxBytes);
-  return end === -1 ? all : all.slice(0, end + 1);
-}
-
-/** The index of the first of ascending numbers that is not less. */
-const firstFrom = (ascending: readonly number[], least: number): number =>
-  firstIndex(ascending.length, (i) => (ascending[i] as number) >= least);
 
 /** The length of a head in JSON, 4 bytes big endian; the head; the value, where there is one. */
 function encoded({ offset, key, timestamp, erased, value }: Redaction): Buffer {
