@@ -427,13 +427,11 @@ export class PartitionTables {
   addControl(aggregateId: string, offset: number): void {
     this.section.set(`${TABLES.controls}${aggregateId}${SEPARATOR}${padded(offset)}`, offset);
   }
-  /** Ascending: where the log has records of the aggregate that count. */
-  recordsOf(aggregateId: string): number[] {
-    const offsets = new Set<number>();
-    for (const [, offset] of this.commitOffsets(aggregateId, 0, Number.MAX_SAFE_INTEGER)) offsets.add(offset);
+  /** Where the log has records of the aggregate that count, in no order, and some several times: there may be as many as events. */
+  *recordsOf(aggregateId: string): Generator<number> {
+    for (const [, offset] of this.commitOffsets(aggregateId, 0, Number.MAX_SAFE_INTEGER)) yield offset;
     const base = `${TABLES.controls}${aggregateId}${SEPARATOR}`;
-    for (const [, offset] of this.section.range(base, pastAll(base))) offsets.add(offset as number);
-    return [...offsets].sort((a, b) => a - b);
+    for (const [, offset] of this.section.range(base, pastAll(base))) yield offset as number;
   }
 
   addToType(aggregateType: string, aggregateId: string): void {
