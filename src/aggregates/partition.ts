@@ -27,6 +27,7 @@ import { commitBytes, transactionBytes } from '../log/codec/commit-bytes.js';
 import type { EpochSource } from '../log/journal/fenced-partition.js';
 import type { TenantLog } from '../log/journal/tenant-log.js';
 import { PRODUCE_BYTES, type PartitionRef } from '../log/log.js';
+import { Sweeper } from '../jobs/sweeper.js';
 import { storedAs } from '../core/slots.js';
 import { eventsTopic } from '../log/topics.js';
 import type { EventTypeCounts } from '../store/event-type-counts.js';
@@ -184,6 +185,7 @@ export class AggregatePartition
   readonly #releases: AggregateReleases;
   readonly #catchUps: ReducerCatchUps;
   readonly #erasures: Erasures;
+  readonly #erasedCommands: Sweeper;
   /** Events a second of each aggregate type, by the events' times: so a standby, which folds them too, has the same. */
   readonly #rates: Rates;
   /** This process serves the partition, and counts its appends. */
@@ -232,6 +234,11 @@ export class AggregatePartition
     this.#reducers = reducers;
     this.reads = reads;
     this.#releases = new AggregateReleases({ reads, faults, bindings, code, partition: this, waitMs, observer });
+    this.#erasedCommands = new Sweeper({
+      drops: tables.erasedCommands,
+      room: () => tables.section.room(),
+      logger,
+    });
     this.#erasures = new Erasures({
       ...{ ref: this.ref, log: this.#writer.log, codec: codecs.events, tables, clock, partition: this, logger },
     });
@@ -268,8 +275,9 @@ export class AggregatePartition
     return this.#writer.partition.nextEpoch();
   }
 
-  open({ claim }: { readonly claim: boolean }): Promise<void> {
-    return this.#writer.partition.open({ claim });
+  async open({ claim }: { readonly claim: boolean }): Promise<void> {
+    await this.#writer.partition.open({ claim });
+    this.#erasedCommands.start();
   }
 
   /** Takes a partition that was opened without a claim. */
@@ -537,6 +545,7 @@ export class AggregatePartition
   async close(): Promise<void> {
     await this.#writer.close();
     await this.#erasures.close();
+    this.#erasedCommands.close();
     this.#catchUps.close();
     this.#reducers.close();
     this.#faults.close();

@@ -8,6 +8,7 @@ import { FaultTables } from './fault-tables.js';
 import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
 import { padded, pastAll, SEPARATOR } from './keys.js';
 import type { StoreSection } from './store-section.js';
+import { ErasedCommands } from './erased-commands.js';
 import { PendingDrops } from './pending-drops.js';
 import { RecordedRows } from './recorded-rows.js';
 import { keptBytes, stateBytes, StoredBytes, type KeptRow, type StoredBytesRow } from './stored-bytes.js';
@@ -272,6 +273,7 @@ export class PartitionTables {
   readonly kept: KeptRevisions;
   readonly faults: FaultTables;
   readonly drops: PendingDrops;
+  readonly erasedCommands: ErasedCommands;
   readonly recorded: RecordedRows;
   /** Which sequences each projection's changes have. */
   readonly changes: ChangeIndex;
@@ -297,6 +299,7 @@ export class PartitionTables {
       bytesOf: (key, value) => stateBytes(key, { state: (value as KeyRow)[0] }),
       dropped: (bytes) => this.bytes.changeState(bytes, 0),
     });
+    this.erasedCommands = new ErasedCommands(section);
     this.recorded = new RecordedRows(section, this.drops);
     this.changes = new ChangeIndex(section);
   }
@@ -389,7 +392,7 @@ export class PartitionTables {
     const rows = this.section.range(from, pastAll(TABLES.erasures), { limit });
     return Array.from(rows, ([key, row]) => [key.slice(1), row as ErasureRow] as const);
   }
-  /** The aggregate is gone: all that is kept of it, but for the index of its records, which are to be tombstoned. */
+  /** The aggregate is gone: all that is kept of it, but for the index of its records, which are to be tombstoned, and what goes in slices. */
   erase(aggregateId: string, row: Omit<ErasureRow, 'status'>): void {
     const type = this.head(aggregateId)?.type;
     if (type !== undefined) {
@@ -402,11 +405,7 @@ export class PartitionTables {
     const kept = this.section.get(`${TABLES.keptStates}${aggregateId}`) as readonly KeptRow[] | undefined;
     this.bytes.changeState(keptBytes(aggregateId, kept ?? []), 0);
     for (const table of [TABLES.keptStates, TABLES.reducerMarks]) this.section.delete(`${table}${aggregateId}`);
-    const commands = `${TABLES.commands}${aggregateId}${SEPARATOR}`;
-    for (const [key, value] of [...this.section.range(commands, pastAll(commands))]) {
-      this.section.delete(key);
-      this.section.delete(`${TABLES.commandOffsets}${padded((value as RememberedCommand).offset)}`);
-    }
+    this.erasedCommands.add(aggregateId);
     this.section.set(`${TABLES.erasures}${aggregateId}`, { ...row, status: 'erasing' } satisfies ErasureRow);
     this.#erasures = true;
   }
@@ -481,6 +480,8 @@ export class PartitionTables {
   }
 
   command(aggregateId: string, commandId: string): RememberedCommand | undefined {
+    // They are removed bit by bit.
+    if (this.isErased(aggregateId)) return undefined;
     return this.section.get(`${TABLES.commands}${aggregateId}${SEPARATOR}${commandId}`) as
       RememberedCommand | undefined;
   }

@@ -112,7 +112,7 @@ export function erasingPlanOf(seed: number): WorldOptions {
 }
 
 /** A seed with erasures: retention took what was told of erased events, of some keys of those that are looked at then. */
-export const PARTLY_FORGOTTEN = 716;
+export const PARTLY_FORGOTTEN = 575;
 
 export interface Outcome {
   readonly problems: readonly string[];

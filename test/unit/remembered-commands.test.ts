@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
+import { pastAll, SEPARATOR } from '../../src/store/keys.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import { PartitionTables } from '../../src/store/partition-tables.js';
+import { TABLES } from '../../src/store/tables.js';
 import { temporaryDirectory } from '../support/service.js';
 
 test('a key that is used again past the window is remembered from there', (t) => {
@@ -19,4 +21,39 @@ test('a key that is used again past the window is remembered from there', (t) =>
   assert.equal(tables.command('a-1', 'other'), undefined);
   tables.forgetCommands(501);
   assert.equal(tables.command('a-1', 'key'), undefined);
+});
+
+test('commands of an erased aggregate go in slices, also after a restart in between, and others stay', async (t) => {
+  const path = join(temporaryDirectory(t), 'store');
+  const opened = (): { store: LocalStore; tables: PartitionTables } => {
+    const store = new LocalStore({ path, logger: silentLogger });
+    return { store, tables: new PartitionTables(store.section('acme')) };
+  };
+  const first = opened();
+  const at = (offset: number) => ({ offset, requestHash: Buffer.from([1]) });
+  for (let i = 0; i < 25; i++) first.tables.setCommand('a-1', `key-${i}`, at(i));
+  first.tables.setCommand('a-10', 'key', at(25));
+  first.tables.setCommand('a-2', 'key', at(26));
+  let told = 0;
+  first.tables.erasedCommands.onAdded(() => told++);
+  for (const aggregateId of ['a-1', 'a-3'])
+    first.tables.erase(aggregateId, { aggregateType: 'a', offset: 27, timestamp: 1 });
+  assert.equal(told, 1);
+  assert.equal(first.tables.erasedCommands.removeSome(10), true);
+  const left = (tables: PartitionTables): number =>
+    tables.section.keys(`${TABLES.commands}a-1${SEPARATOR}`, pastAll(`${TABLES.commands}a-1${SEPARATOR}`), 100).length;
+  assert.equal(first.tables.command('a-1', 'key-24'), undefined);
+  assert.equal(left(first.tables), 15);
+  await first.tables.section.flush();
+  await first.store.close();
+
+  const { store, tables } = opened();
+  t.after(() => store.close());
+  for (let slices = 0; tables.erasedCommands.removeSome(10); slices++)
+    assert.ok(slices < 2, 'two slices are left, and none removes nothing');
+  assert.equal(left(tables), 0);
+  assert.equal(tables.command('a-10', 'key')?.offset, 25);
+  tables.forgetCommands(26);
+  assert.equal(tables.command('a-10', 'key'), undefined);
+  assert.equal(tables.command('a-2', 'key')?.offset, 26);
 });
