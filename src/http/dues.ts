@@ -7,6 +7,8 @@ import type { Pace } from './pace.js';
 
 /** Of a turn: what a request costs, about, before it is known what it answers; a refusal costs as much. */
 export const REQUEST_COST = 2;
+/** Of one that asks whether the process is well. */
+export const PROBE_COST = 1;
 
 /**
  * Those who show no key that is in force share the event loop by their addresses. Addresses fall into so many shares: a table with
@@ -14,6 +16,8 @@ export const REQUEST_COST = 2;
  */
 const STRANGERS = 16;
 export const strangerOf = (address: string | undefined): string => `stranger ${partitionOf(address ?? '', STRANGERS)}`;
+/** Who watches the process has shares of its own: behind all else that strangers ask for it would take a process that is well for one that is not. */
+export const watcherOf = (address: string | undefined): string => `watcher ${partitionOf(address ?? '', STRANGERS)}`;
 
 export interface DuesOptions {
   readonly authenticator: Pick<Authenticator, 'find' | 'isClosed'>;
@@ -70,12 +74,12 @@ export class Dues {
   }
 
   /** The turn of a request, unless it had one. Undefined: it may begin, or be answered, at once; else when the promise resolves. */
-  turn(request: IncomingMessage): Promise<void> | undefined {
+  turn(request: IncomingMessage, isProbe = false): Promise<void> | undefined {
     if (this.#turned.has(request)) return undefined;
     this.#turned.add(request);
     const known = this.#options.authenticator.find(request);
-    const who = known?.tenantId ?? strangerOf(request.socket.remoteAddress);
-    return this.#options.turns.enter(who, REQUEST_COST, known !== undefined);
+    const who = known?.tenantId ?? (isProbe ? watcherOf : strangerOf)(request.socket.remoteAddress);
+    return this.#options.turns.enter(who, isProbe ? PROBE_COST : REQUEST_COST, known !== undefined);
   }
 }
 

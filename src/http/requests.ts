@@ -85,7 +85,8 @@ export class Requests implements Pick<Household, 'request' | 'checkContinue'> {
     const { dependencies, dues, refusals, refusal, assistants, router } = this.#options;
     if (dependencies.draining()) response.shouldKeepAlive = false;
     const path = pathOf(request.url ?? '');
-    const refused = refusal(request, PROBES.has(path));
+    const isProbe = PROBES.has(path);
+    const refused = refusal(request, isProbe);
     if (refused !== undefined) return void refusals.answer(request, response, refused, requestIdOf(request));
     if (request.method === 'POST') {
       const route = HOT.get(path);
@@ -105,7 +106,7 @@ export class Requests implements Pick<Household, 'request' | 'checkContinue'> {
       ? (): void => this.#showConsole(request, response, path)
       : (): void => router(request, response);
     // Before the router: to find the route of a request takes as long as many a request does. What is answered without a key too.
-    const turn = dues.turn(request);
+    const turn = dues.turn(request, isProbe);
     if (turn === undefined) serve();
     else void turn.then(serve);
   }

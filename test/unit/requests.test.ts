@@ -1,15 +1,24 @@
 // What is answered without a key waits for the turn of its address, as what is refused does: a stranger can't fill the event loop.
+// Who watches the process waits for none of the others.
 import assert from 'node:assert/strict';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { Dues, strangerOf } from '../../src/http/dues.js';
+import { Dues, strangerOf, watcherOf } from '../../src/http/dues.js';
 import { Requests, type RequestsOptions } from '../../src/http/requests.js';
 
 const ADDRESS = '192.0.2.1';
 
 test('what needs no key has its turn before it is answered', async () => {
-  for (const url of ['/health', '/openapi.json', '/asyncapi.json', '/console', '/nothing']) {
+  for (const url of [
+    '/health',
+    '/health/ready',
+    '/metrics',
+    '/openapi.json',
+    '/asyncapi.json',
+    '/console',
+    '/nothing',
+  ]) {
     const entered: string[] = [];
     const answered: string[] = [];
     let begin = (): void => undefined;
@@ -31,7 +40,8 @@ test('what needs no key has its turn before it is answered', async () => {
     } as unknown as RequestsOptions);
     const request = { method: 'GET', url, headers: {}, socket: { remoteAddress: ADDRESS } };
     requests.request(request as unknown as IncomingMessage, { once: () => undefined } as unknown as ServerResponse);
-    assert.deepEqual([entered, answered], [[strangerOf(ADDRESS)], []], url);
+    const share = url.startsWith('/health') || url === '/metrics' ? watcherOf(ADDRESS) : strangerOf(ADDRESS);
+    assert.deepEqual([entered, answered], [[share], []], url);
     begin();
     await setImmediate();
     assert.deepEqual(answered, [url === '/console' ? 'console' : 'router'], url);
