@@ -133,3 +133,34 @@ test('a page past records of which nothing is left is as large as any other', as
     Array.from({ length: RECORDS }, (_, offset) => offset),
   );
 });
+
+test('a page that is cut off before its first redacted record has nothing behind the cut', async (t) => {
+  const log = await opened(t);
+  const events = new EventsLog(log, REF, 1);
+  // One batch, which the log gives whole however little is asked for.
+  const whole = Array.from({ length: 8 }, (_, offset) => ({ key: keyOf(offset), value: leftOf(offset) }));
+  await log.append(REF, whole);
+  const redacted = 5;
+  await events.redact({
+    offset: redacted,
+    key: keyOf(redacted),
+    timestamp: 1,
+    erased: ['a'],
+    value: Buffer.from('left'),
+  });
+  const read = async (): Promise<string[]> => {
+    const found: string[] = [];
+    for (let from = 0; from < whole.length;) {
+      const { records } = await events.read(REF, from, 2 * MIB);
+      for (const { offset, value } of records)
+        if (offset < whole.length) found.push(`${offset}: ${value?.length === MIB ? 'whole' : String(value)}`);
+      from = (records.at(-1)?.offset ?? assert.fail()) + 1;
+    }
+    return found;
+  };
+  const expected = whole.map((_, offset) => `${offset}: ${offset === redacted ? 'left' : 'whole'}`);
+  assert.deepEqual(await read(), expected);
+  await log.append(REF, [{ key: keyOf(redacted), value: null }]);
+  await log.clean();
+  assert.deepEqual(await read(), expected);
+});

@@ -77,9 +77,10 @@ export class EventsLog implements Log {
     // A page without a record tells that all up to the end is gone: as far as the one who answers knows it.
     if (last - from + 1 === records.length && this.#known.isEmpty) return page;
     if (last - from + 1 !== records.length) await this.refresh();
-    // What is left of records may be far more than what a page of the log had.
-    const found = merged(records, this.#known.within(from, last), maxBytes);
-    return found.some(isRedacted) ? { records: await this.#standIn(found), end } : page;
+    const [redacted] = this.#known.within(from, last);
+    if (redacted === undefined) return page;
+    // What is left of records may be far more than what a page of the log had: it is cut off, perhaps before the first of them.
+    return { records: await this.#standIn(merged(records, this.#known.within(from, last), maxBytes)), end };
   }
 
   async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
