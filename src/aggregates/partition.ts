@@ -185,7 +185,7 @@ export class AggregatePartition
   readonly #releases: AggregateReleases;
   readonly #catchUps: ReducerCatchUps;
   readonly #erasures: Erasures;
-  readonly #erasedCommands: Sweeper;
+  readonly #erasedRows: Sweeper;
   /** Events a second of each aggregate type, by the events' times: so a standby, which folds them too, has the same. */
   readonly #rates: Rates;
   /** This process serves the partition, and counts its appends. */
@@ -234,8 +234,8 @@ export class AggregatePartition
     this.#reducers = reducers;
     this.reads = reads;
     this.#releases = new AggregateReleases({ reads, faults, bindings, code, partition: this, waitMs, observer });
-    this.#erasedCommands = new Sweeper({
-      drops: tables.erasedCommands,
+    this.#erasedRows = new Sweeper({
+      drops: tables.erasedRows,
       room: () => tables.section.room(),
       logger,
     });
@@ -277,7 +277,7 @@ export class AggregatePartition
 
   async open({ claim }: { readonly claim: boolean }): Promise<void> {
     await this.#writer.partition.open({ claim });
-    this.#erasedCommands.start();
+    this.#erasedRows.start();
   }
 
   /** Takes a partition that was opened without a claim. */
@@ -545,7 +545,7 @@ export class AggregatePartition
   async close(): Promise<void> {
     await this.#writer.close();
     await this.#erasures.close();
-    this.#erasedCommands.close();
+    this.#erasedRows.close();
     this.#catchUps.close();
     this.#reducers.close();
     this.#faults.close();

@@ -8,7 +8,7 @@ import { FaultTables } from './fault-tables.js';
 import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
 import { padded, pastAll, SEPARATOR } from './keys.js';
 import type { StoreSection } from './store-section.js';
-import { ErasedCommands } from './erased-commands.js';
+import { ErasedRows } from './erased-rows.js';
 import { PendingDrops } from './pending-drops.js';
 import { RecordedRows } from './recorded-rows.js';
 import { keptBytes, stateBytes, StoredBytes, type KeptRow, type StoredBytesRow } from './stored-bytes.js';
@@ -273,7 +273,7 @@ export class PartitionTables {
   readonly kept: KeptRevisions;
   readonly faults: FaultTables;
   readonly drops: PendingDrops;
-  readonly erasedCommands: ErasedCommands;
+  readonly erasedRows: ErasedRows;
   readonly recorded: RecordedRows;
   /** Which sequences each projection's changes have. */
   readonly changes: ChangeIndex;
@@ -299,7 +299,7 @@ export class PartitionTables {
       bytesOf: (key, value) => stateBytes(key, { state: (value as KeyRow)[0] }),
       dropped: (bytes) => this.bytes.changeState(bytes, 0),
     });
-    this.erasedCommands = new ErasedCommands(section);
+    this.erasedRows = new ErasedRows(section);
     this.recorded = new RecordedRows(section, this.drops);
     this.changes = new ChangeIndex(section);
   }
@@ -405,7 +405,7 @@ export class PartitionTables {
     const kept = this.section.get(`${TABLES.keptStates}${aggregateId}`) as readonly KeptRow[] | undefined;
     this.bytes.changeState(keptBytes(aggregateId, kept ?? []), 0);
     for (const table of [TABLES.keptStates, TABLES.reducerMarks]) this.section.delete(`${table}${aggregateId}`);
-    this.erasedCommands.add(aggregateId);
+    this.erasedRows.add(TABLES.commands, aggregateId);
     this.section.set(`${TABLES.erasures}${aggregateId}`, { ...row, status: 'erasing' } satisfies ErasureRow);
     this.#erasures = true;
   }
@@ -417,10 +417,10 @@ export class PartitionTables {
     this.#unwrittenHeads.delete(aggregateId);
     this.#readHeads.delete(aggregateId);
     this.section.delete(`${TABLES.heads}${aggregateId}`);
-    for (const table of [TABLES.commits, TABLES.controls]) {
-      const base = `${table}${aggregateId}${SEPARATOR}`;
-      for (const [key] of [...this.section.range(base, pastAll(base))]) this.section.delete(key);
-    }
+    this.erasedRows.add(TABLES.commits, aggregateId);
+    // At once: one that a former owner writes from here on is to be found.
+    const controls = `${TABLES.controls}${aggregateId}${SEPARATOR}`;
+    for (const key of this.section.keys(controls, pastAll(controls), Infinity)) this.section.delete(key);
   }
   /** Of a record that is no commit and says something of the aggregate: it is found again when that is erased. */
   addControl(aggregateId: string, offset: number): void {

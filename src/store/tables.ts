@@ -22,8 +22,8 @@ export const TABLES = {
   commands: 'k',
   /** By offset: the command of that commit, so that it is forgotten in time. */
   commandOffsets: 'x',
-  /** By aggregate: that it is erased, and how far its commands are removed. */
-  erasedCommands: 'K',
+  /** By first key: ranges of rows of erased aggregates that are given up, and how far they are removed. */
+  erasedRows: 'K',
   /** By topic and offset: void records. */
   voids: 'v',
   /** By type of event: how many there are. */
