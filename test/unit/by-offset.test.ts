@@ -2,16 +2,21 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ByOffset } from '../../src/log/journal/by-offset.js';
 
-test('values are gone through in the order of their offsets, from any of them on, whatever the order in which they came', () => {
-  const values = new ByOffset<string>();
-  assert.equal(values.isEmpty, true);
-  assert.deepEqual([...values.within(0, Infinity)], []);
-  const offsets = [5_000_000_000, 2047, 3, 1024, 1023, 2048, 9_000];
-  const within = (first: number, last: number): number[] => [...values.within(first, last)].map(([offset]) => offset);
+test('rows are gone through in the order of their offsets, from any of them on, whatever the order in which they came', () => {
+  const rows = new ByOffset(2);
+  assert.equal(rows.isEmpty, true);
+  assert.deepEqual([...rows.within(0, Infinity)], []);
+  const offsets = [5_000_000_000, 2047, 3, 1024, 1023, 2048, 0, 9_000, 2046, 2045, 2044, 2043];
+  const within = (first: number, last: number): number[] => [...rows.within(first, last)].map(([offset]) => offset);
   for (const [i, offset] of offsets.entries()) {
-    values.set(offset, `value of ${offset}`);
+    rows.set(offset, [offset + 0.5, -offset]);
     const known = offsets.slice(0, i + 1).sort((a, b) => a - b);
     assert.deepEqual(within(0, Infinity), known);
+    assert.deepEqual(rows.offsets, known);
+    for (const one of offsets) {
+      assert.equal(rows.has(one), known.includes(one));
+      assert.deepEqual(rows.get(one), known.includes(one) ? [one + 0.5, -one] : undefined);
+    }
     for (const first of known)
       for (const last of known)
         assert.deepEqual(
@@ -19,11 +24,26 @@ test('values are gone through in the order of their offsets, from any of them on
           known.filter((one) => one >= first && one <= last),
         );
   }
-  assert.equal(values.isEmpty, false);
-  assert.deepEqual(within(1024, 2047), [1024, 2047]);
+  assert.equal(rows.isEmpty, false);
+  assert.deepEqual(within(1024, 2044), [1024, 2043, 2044]);
   assert.deepEqual(within(9_001, 10_000), []);
-  assert.equal(values.get(2047), 'value of 2047');
-  assert.equal(values.get(2046), undefined);
-  values.set(2047, 'another');
-  assert.deepEqual([...values.within(2000, 2047)], [[2047, 'another']]);
+  assert.deepEqual([rows.has(1), rows.get(4), rows.has(4_999_999_999)], [false, undefined, false]);
+  rows.set(2047, [1, 2]);
+  assert.deepEqual(
+    [...rows.within(2047, 2048)],
+    [
+      [2047, [1, 2]],
+      [2048, [2048.5, -2048]],
+    ],
+  );
+});
+
+test('offsets alone are kept too', () => {
+  const rows = new ByOffset(0);
+  for (let offset = 5000; offset >= 0; offset -= 2) rows.set(offset, []);
+  assert.deepEqual(
+    rows.offsets,
+    Array.from({ length: 2501 }, (_, i) => 2 * i),
+  );
+  assert.deepEqual([rows.has(1024), rows.has(1025), rows.get(1024)], [true, false, []]);
 });

@@ -34,6 +34,34 @@ interface Kept {
   readonly left: number;
 }
 
+/** As numbers, which take a quarter of the memory. */
+class KeptByOffset {
+  readonly #rows = new ByOffset(3);
+
+  get isEmpty(): boolean {
+    return this.#rows.isEmpty;
+  }
+
+  get(offset: number): Kept | undefined {
+    const row = this.#rows.get(offset);
+    return row && keptOf(row);
+  }
+
+  set(offset: number, { place, bytes, left }: Kept): void {
+    this.#rows.set(offset, [place, bytes, left]);
+  }
+
+  /** Ascending, both ends inclusive. */
+  *within(first: number, last: number): Generator<readonly [offset: number, by: Kept]> {
+    for (const [offset, row] of this.#rows.within(first, last)) yield [offset, keptOf(row)];
+  }
+}
+
+const keptOf = (row: readonly number[]): Kept => {
+  const [place, bytes, left] = row as [number, number, number];
+  return { place, bytes, left };
+};
+
 /** Redactions that are read at a time, those that are large fewer. */
 const PART = { bytes: READ_BYTES, items: 256 };
 
@@ -52,9 +80,9 @@ export class EventsLog implements Log {
   readonly #redactions: PartitionRef;
   readonly #partitions: number;
   /** By the offsets of the records that they stand in for. */
-  readonly #known = new ByOffset<Kept>();
+  readonly #known = new KeptByOffset();
   /** Of each aggregate the records that were redacted since it was erased: mostly one. */
-  readonly #offsets = new Map<string, number | Set<number>>();
+  readonly #offsets = new Map<string, number | ByOffset>();
   /** Those that others took the place of, and whose tombstones are due. */
   #superseded: Kept[] = [];
   #read = 0;
@@ -166,15 +194,19 @@ export class EventsLog implements Log {
     for (const aggregateId of erased) {
       const offsets = this.#offsets.get(aggregateId);
       if (offsets === undefined) this.#offsets.set(aggregateId, offset);
-      else if (typeof offsets === 'object') offsets.add(offset);
-      else if (offsets !== offset) this.#offsets.set(aggregateId, new Set([offsets, offset]));
+      else if (typeof offsets === 'object') offsets.set(offset, []);
+      else if (offsets !== offset) {
+        const several = new ByOffset(0);
+        for (const one of [offsets, offset]) several.set(one, []);
+        this.#offsets.set(aggregateId, several);
+      }
     }
   }
 
   /** Offsets of the records that were redacted since the aggregate was erased, as far as redactions were read. */
   redactedOf(aggregateId: string): readonly number[] {
     const offsets = this.#offsets.get(aggregateId);
-    return typeof offsets === 'number' ? [offsets] : [...(offsets ?? [])];
+    return typeof offsets === 'number' ? [offsets] : (offsets?.offsets ?? []);
   }
 
   /** Whether the record at the offset is among them. */
