@@ -111,6 +111,12 @@ export function erasingPlanOf(seed: number): WorldOptions {
   return { ...plan, erasures, stops: 0, aggregates: plan.aggregates + 1, trims };
 }
 
+/** The same world, in which more is erased, and more stands by: what comes of both is rare. */
+export function standbysWithErasures(seed: number): WorldOptions {
+  const plan = erasingPlanOf(seed);
+  return { ...plan, machines: Math.max(2, plan.machines), standbys: 4, erasures: 4 };
+}
+
 /** A seed with erasures: retention took what was told of erased events, of some keys of those that are looked at then. */
 export const PARTLY_FORGOTTEN = 575;
 
