@@ -16,8 +16,12 @@ export const PROBE_COST = 1;
  */
 const STRANGERS = 16;
 export const strangerOf = (address: string | undefined): string => `stranger ${partitionOf(address ?? '', STRANGERS)}`;
-/** Who watches the process has shares of its own: behind all else that strangers ask for it would take a process that is well for one that is not. */
-export const watcherOf = (address: string | undefined): string => `watcher ${partitionOf(address ?? '', STRANGERS)}`;
+/**
+ * Who watches the process has shares of its own: behind all else that strangers ask for it would take a process that is well for one that
+ * is not. A few: each is one more that a flood from many addresses has.
+ */
+const WATCHERS = 4;
+export const watcherOf = (address: string | undefined): string => `watcher ${partitionOf(address ?? '', WATCHERS)}`;
 
 export interface DuesOptions {
   readonly authenticator: Pick<Authenticator, 'find' | 'isClosed'>;
