@@ -93,8 +93,15 @@ export class PartedInput {
   /** What the code gives behind the changes that are in the store: all of them, or what comes at the event of the last one and later. */
   async #behind(there: readonly Told[]): Promise<readonly ChangeValue[]> {
     const batch = new ProjectionBatch([this.#commit]);
-    const last = lastOf(there);
-    if (last === undefined) return inSlices(valuesOf(beforeHalt(await this.#fold(batch, this.#units, this.#stateOf))));
+    // Not the last input of the projection: where retention dropped what came behind this one, that is a later input.
+    const counts = new Map<string, number>();
+    for (const { projectionId } of there) counts.set(projectionId, (counts.get(projectionId) ?? 0) + 1);
+    const values = (effects: readonly Effect<RevisionUnit>[]): Promise<readonly ChangeValue[]> =>
+      inSlices(valuesOf(beforeHalt(effects), (projectionId) => counts.get(projectionId) ?? 0));
+    // Of an input of which events were erased meanwhile: what lies between the last one that is left and those had told nothing.
+    const left = new Set(batch.events.map(({ eventId }) => eventId));
+    const last = lastOf(there.filter(({ eventId }) => left.has(eventId)));
+    if (last === undefined) return values(await this.#fold(batch, this.#units, this.#stateOf));
     // At the event of the last change the told keys count as stopped.
     const of = new Set(there.filter(({ eventId }) => eventId === last.eventId).map(nameOf));
     const place = this.#live.find(
@@ -113,10 +120,7 @@ export class PartedInput {
       this.#units,
       (unit, key) => now.get(stateName(unit, key)) ?? this.#keys.stateOf(unit, key),
     );
-    // Not the last input of the projection: where retention dropped what came behind this one, that is a later input.
-    const counts = new Map<string, number>();
-    for (const { projectionId } of there) counts.set(projectionId, (counts.get(projectionId) ?? 0) + 1);
-    return inSlices(valuesOf(beforeHalt([...beside, ...behind]), (projectionId) => counts.get(projectionId) ?? 0));
+    return values([...beside, ...behind]);
   }
 
   /** Retention took some of its changes. What stands before one that is left was told, and so was all when a later input was come to. */
