@@ -14,6 +14,16 @@ export async function lmdbFailure(error: unknown): Promise<Error> {
   }
 }
 
+/**
+ * Resolves when all of the writes have ended. Each is heard as it fails: others may be in a later transaction, and its cause is told before
+ * they end. @throws Error the cause of the first that failed
+ */
+export async function allWritten(writes: readonly Promise<unknown>[]): Promise<void> {
+  const causes = await Promise.all(writes.map((write) => write.then(() => undefined, lmdbFailure)));
+  const first = causes.find((cause) => cause !== undefined);
+  if (first !== undefined) throw first;
+}
+
 /** By the text: lmdb-js gives a read that meets it the code of another error. */
 const LOST = /MDB_PANIC|MDB_CORRUPTED/;
 const saysLost = (error: unknown): boolean => error instanceof Error && LOST.test(error.message);

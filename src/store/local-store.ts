@@ -1,7 +1,7 @@
 import { open, type RootDatabase } from 'lmdb';
 import { UNBOUNDED, type MemoryBudget } from '../core/budget.js';
-import { LOG_RESERVE_BYTES, requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
-import { lmdbFailure, watchLoss } from '../core/lmdb-failure.js';
+import { LOG_RESERVE_BYTES, requireSpace, reserveOfRemovals, STORE_RESERVE_BYTES } from '../core/disk-space.js';
+import { allWritten, lmdbFailure, watchLoss } from '../core/lmdb-failure.js';
 import type { Logger } from '../core/logger.js';
 import { SharedCache } from '../core/shared-cache.js';
 import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
@@ -144,16 +144,22 @@ export class LocalStore {
     const some = (): string[] => [
       ...this.#db.getKeys({ start: name + SECTION, end: name + AFTER_SECTION, limit: REMOVED_AT_ONCE }),
     ];
+    const write = async (begin: () => Promise<unknown>): Promise<void> => {
+      requireSpace(this.path, 0, reserveOfRemovals(STORE_RESERVE_BYTES));
+      await allWritten([begin()]);
+    };
     let keys = some();
-    if (keys.length === REMOVED_AT_ONCE) await this.#db.put(loadingKey(name), 1);
+    if (keys.length === REMOVED_AT_ONCE) await write(() => this.#db.put(loadingKey(name), 1));
     for (; keys.length > 0; keys = some()) {
       const slice = keys;
-      await this.#db.batch(() => {
-        for (const key of slice) void this.#db.remove(key);
-      });
+      await write(() =>
+        this.#db.batch(() => {
+          for (const key of slice) void this.#db.remove(key);
+        }),
+      );
       await nextTurn();
     }
-    if (this.isLoading(name)) await this.#db.remove(loadingKey(name));
+    if (this.isLoading(name)) await write(() => this.#db.remove(loadingKey(name)));
   }
 
   async close(): Promise<void> {

@@ -267,6 +267,44 @@ it(
   },
 );
 
+it(
+  '2: a full disk is not written for topics, nor for what is superseded; when there is space again it is',
+  { timeout: 60_000 },
+  async (t) => {
+    const disk = smallDisk(t, 8);
+    if (disk === undefined) return t.skip(NO_SMALL_DISK);
+    const ballast = join(disk, 'ballast');
+    const path = join(disk, 'log');
+    mkdirSync(path);
+    const log = new LmdbLog({ path, reserveBytes: 1024 * 1024 });
+    t.after(() => log.close());
+    const topics = ['kept', 'made'].map((topic) => ({
+      topic,
+      partitions: 1,
+      cleanup: { policy: 'latest' } as const,
+    }));
+    const kept = { topic: 'kept', partition: 0 };
+    await log.ensureTopics(topics.slice(0, 1));
+    for (let i = 0; i < 20; i++) await log.append(kept, [{ key: Buffer.from('same'), value: Buffer.from(String(i)) }]);
+    fill(ballast);
+    const isFull = /the disk is full/;
+    await assert.rejects(log.ensureTopics(topics), isFull);
+    await assert.rejects(log.deleteTopic('kept'), isFull);
+    await log.clean();
+    assert.equal((await readAll(log, kept)).length, 20);
+
+    unlinkSync(ballast);
+    await log.clean();
+    assert.deepEqual(
+      (await readAll(log, kept)).map(({ value }) => String(value)),
+      ['19'],
+    );
+    await log.ensureTopics(topics);
+    await log.deleteTopic('kept');
+    await assert.rejects(log.endOffset(kept), /there is no partition/);
+  },
+);
+
 it('2: a topic that a full disk refused, or kept, is as the disk has it', { timeout: 60_000 }, async (t) => {
   const disk = smallDisk(t, 8);
   if (disk === undefined) return t.skip(NO_SMALL_DISK);

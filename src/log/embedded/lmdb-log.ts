@@ -1,7 +1,7 @@
 import { open, type Database, type RootDatabase } from 'lmdb';
 import { DAY_MS } from '../../core/clock.js';
-import { LOG_RESERVE_BYTES, SpaceCheck } from '../../core/disk-space.js';
-import { lmdbFailure, watchLoss } from '../../core/lmdb-failure.js';
+import { LOG_RESERVE_BYTES, reserveOfRemovals, SpaceCheck } from '../../core/disk-space.js';
+import { allWritten, lmdbFailure, watchLoss } from '../../core/lmdb-failure.js';
 import { makeFilesPrivate, makePrivateFolder } from '../../core/private-folder.js';
 import { READ_BYTES } from '../../core/reads.js';
 import { nextTurn } from '../../core/slices.js';
@@ -100,6 +100,8 @@ export class LmdbLog implements Log {
   readonly #topics = new Map<string, TopicMeta>();
   readonly #lanes = new Map<string, Lane>();
   readonly #space: SpaceCheck;
+  /** For what is written of the log's own accord. */
+  readonly #ownSpace: SpaceCheck;
   readonly #now: () => number;
   readonly #onDropped: LmdbLogOptions['onDropped'];
   readonly #onCleaned: LmdbLogOptions['onCleaned'];
@@ -113,7 +115,9 @@ export class LmdbLog implements Log {
 
   constructor(options: LmdbLogOptions) {
     makePrivateFolder(options.path);
-    this.#space = new SpaceCheck(options.path, options.reserveBytes ?? LOG_RESERVE_BYTES);
+    const { path, reserveBytes = LOG_RESERVE_BYTES } = options;
+    this.#space = new SpaceCheck(path, reserveBytes);
+    this.#ownSpace = new SpaceCheck(path, reserveOfRemovals(reserveBytes));
     this.#now = options.now ?? Date.now;
     this.#onDropped = options.onDropped;
     this.#onCleaned = options.onCleaned;
@@ -154,7 +158,8 @@ export class LmdbLog implements Log {
           const id = this.#topics.get(topic)?.id ?? this.#nextTopicId++;
           return { topic, meta: { id, partitions, cleanup } };
         });
-      await flushed(made.map(({ topic, meta }) => this.#topicsDb.put(topic, meta)));
+      this.#requireSpace(0, this.#ownSpace);
+      await allWritten(made.map(({ topic, meta }) => this.#topicsDb.put(topic, meta)));
       for (const { topic, meta } of made) this.#topics.set(topic, meta);
     });
   }
@@ -201,11 +206,12 @@ export class LmdbLog implements Log {
       await lane.written; // what lands after the removal would be found by a topic that takes the id after a restart
     }
     try {
+      this.#requireSpace(0, this.#ownSpace);
       const renamed = this.#topicsDb.batch(() => {
         void this.#topicsDb.remove(topic);
         void this.#topicsDb.put(`${DELETED}${meta.id}`, meta);
       });
-      await flushed([renamed]);
+      await allWritten([renamed]);
     } catch (error) {
       this.#topicsDb.resetReadTxn();
       if (this.#topicsDb.get(topic) !== undefined) this.#topics.set(topic, meta);
@@ -218,13 +224,14 @@ export class LmdbLog implements Log {
   async #remove({ id, partitions }: TopicMeta): Promise<void> {
     const range = { start: batchKey(id, 0, 0), end: batchKey(id + 1, 0, 0), limit: REMOVED_AT_ONCE };
     for (let keys = [...this.#root.getKeys(range)]; keys.length > 0; keys = [...this.#root.getKeys(range)]) {
-      await flushed(keys.map((key) => this.#root.remove(key)));
+      this.#requireSpace(0, this.#ownSpace);
+      await allWritten(keys.map((key) => this.#root.remove(key)));
       if (this.#closed) return;
     }
     const cleaned = Array.from({ length: partitions }, (_, partition) =>
       this.#cleanedDb.remove(cleanedKey({ id, partition })),
     );
-    await flushed([...cleaned, this.#topicsDb.remove(`${DELETED}${id}`)]);
+    await allWritten([...cleaned, this.#topicsDb.remove(`${DELETED}${id}`)]);
   }
 
   append(to: PartitionRef, records: readonly NewRecord[]): Promise<{ baseOffset: number; timestamp: number }> {
@@ -291,9 +298,9 @@ export class LmdbLog implements Log {
     this.#cleanedDb.remove(cleanedKey(lane)).catch(lmdbFailure); // whoever appends is told
   }
 
-  #requireSpace(bytes: number): void {
+  #requireSpace(bytes: number, space = this.#space): void {
     try {
-      this.#space.require(bytes);
+      space.require(bytes);
     } catch (error) {
       throw new AppendRefusedError(`the log could not be written: ${(error as Error).message}`, { cause: error });
     }
@@ -411,7 +418,8 @@ export class LmdbLog implements Log {
     let last: number | undefined;
     let expired: number[] = [];
     const remove = async (): Promise<void> => {
-      await flushed(expired.map((base) => this.#root.remove(batchKey(lane.id, lane.partition, base))));
+      if (expired.length > 0) this.#requireSpace(0, this.#ownSpace);
+      await allWritten(expired.map((base) => this.#root.remove(batchKey(lane.id, lane.partition, base))));
       expired = [];
     };
     for await (const { base, value } of this.#batches(lane)) {
@@ -458,7 +466,22 @@ export class LmdbLog implements Log {
     const old = this.#now() - DAY_MS;
     // The last batch stays as it is: what is in it is looked at when it is not the last one any more.
     let again = lastTombstone >= tail ? this.#now() + DAY_MS : undefined;
-    const written: Promise<unknown>[] = [];
+    let [changed, bytes, isDropped]: [{ readonly where: Buffer; readonly value?: Buffer }[], number, boolean] = [
+      [],
+      0,
+      false,
+    ];
+    const write = async (): Promise<void> => {
+      const [some, room] = [changed, bytes];
+      [changed, bytes] = [[], 0];
+      // Behind the removal of the topic it would be found by one that takes the id.
+      if (some.length === 0 || lane.deleted || this.#closed) return;
+      this.#requireSpace(room, this.#ownSpace);
+      await allWritten(
+        some.map(({ where, value }) => (value === undefined ? this.#root.remove(where) : this.#root.put(where, value))),
+      );
+      isDropped = true;
+    };
     for await (const { base, value } of lastOf.size === 0 ? [] : this.#batches(lane)) {
       if (base >= tail) break;
       const batch = decodeBatch(base, value);
@@ -472,26 +495,21 @@ export class LmdbLog implements Log {
       });
       if (kept.length === batch.records.length) continue;
       const where = batchKey(lane.id, lane.partition, base);
-      if (kept.length === 0) written.push(this.#root.remove(where));
-      else
-        written.push(
-          this.#root.put(
-            where,
-            encodeBatch(
-              batch.timestamp,
-              kept,
-              kept.map((record) => record.offset - base),
-              batch.end - base,
-            ),
-          ),
-        );
+      if (kept.length === 0) changed.push({ where });
+      else {
+        const places = kept.map((record) => record.offset - base);
+        const left = encodeBatch(batch.timestamp, kept, places, batch.end - base);
+        changed.push({ where, value: left });
+        bytes += left.length;
+      }
+      if (changed.length === REMOVED_AT_ONCE || bytes >= PORTION_BYTES) await write();
     }
-    await flushed(written);
+    await write();
     if (lane.tombstones === tombstones && !lane.deleted && !this.#closed) {
       lane.cleaned = { end, ...(again === undefined ? {} : { again }) };
-      await flushed([this.#cleanedDb.put(cleanedKey(lane), lane.cleaned)]);
+      await allWritten([this.#cleanedDb.put(cleanedKey(lane), lane.cleaned)]);
     }
-    return written.length > 0;
+    return isDropped;
   }
 
   /** It lies here, and what is answered is all there is. */
@@ -568,13 +586,6 @@ function arrival({ readers }: Lane, milliseconds: number): Promise<void> {
     const timer = setTimeout(wake, milliseconds);
     readers.add(wake);
   });
-}
-
-/** @throws Error with the cause of the first that failed, when all have ended. */
-async function flushed(writes: readonly Promise<unknown>[]): Promise<void> {
-  const failed = (await Promise.allSettled(writes)).filter((write) => write.status === 'rejected');
-  const causes = await Promise.all(failed.map(({ reason }) => lmdbFailure(reason)));
-  if (causes[0] !== undefined) throw causes[0];
 }
 
 const cleanedKey = ({ id, partition }: Pick<Lane, 'id' | 'partition'>): string => `${id}/${partition}`;
