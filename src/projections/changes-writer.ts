@@ -22,12 +22,16 @@ import type {
 } from '../store/partition-tables.js';
 import { RecordedChanges } from '../store/recorded-changes.js';
 
+/** Of commits; or of a swap or a release, which is begun again at the same place and goes on behind what the log has of it, wherever that ends. */
+type ChangesOf = 'commits' | 'control';
+
 /** Changes that go in one produce: of whole inputs, or a part of those of one input. */
 interface Group {
   drafts: ChangeDraft[];
   open: number;
   /** That are held for it. */
   readonly bytes: number;
+  readonly of: ChangesOf;
   readonly acked: (changes: readonly Change[]) => void;
   readonly done: Change[];
 }
@@ -158,11 +162,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   /** Writes the changes in one produce; `acked` when they are acknowledged and folded. Rejects nothing: a stopped writer is silent. */
-  write(values: readonly ChangeValue[], acked: (changes: readonly Change[]) => void): void {
+  write(values: readonly ChangeValue[], acked: (changes: readonly Change[]) => void, of: ChangesOf = 'commits'): void {
     let bytes = 0;
     for (const value of values) bytes += bytesOfValue(value);
     this.#hold.add(bytes);
-    const group: Group = { drafts: [], open: values.length, bytes, acked, done: [] };
+    const group: Group = { drafts: [], open: values.length, bytes, of, acked, done: [] };
     group.drafts = values.map((value) => new ChangeDraft(value, group));
     this.#queue.push(group);
     this.#partition.kick();
@@ -182,7 +186,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     const { changesPerProduce: most = GATHERED.changes } = this.#options;
     const room = Math.min(GATHERED.bytes, mostBytes);
     const [first] = this.#queue;
-    const cut = first === undefined ? undefined : this.#cut(first.drafts, mostBytes);
+    const cut = first === undefined ? undefined : this.#cut(first, mostBytes);
     if (first !== undefined && cut !== undefined) return first.drafts.splice(0, cut);
     const drafts: Draft<ChangesBody>[] = [];
     let bytes = 0;
@@ -201,10 +205,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
    * How many of the first drafts the log may take, where it has refused to take all of them at once; undefined: all. An input that is
    * not written as a whole comes in parts, and says so; one of which the log may have something stays whole.
    */
-  #cut(drafts: readonly ChangeDraft[], mostBytes: number): number | undefined {
+  #cut({ drafts, of }: Group, mostBytes: number): number | undefined {
     if (mostBytes === Infinity) return undefined;
     const [part] = inParts(drafts, ({ body }) => bytesOfValue(body.value), { bytes: mostBytes });
     if (part === undefined || part.length === drafts.length) return undefined;
+    if (of === 'control') return part.length;
     const inputOf = ({ body }: ChangeDraft): number => body.value.inputOffset;
     const next = drafts[part.length] as ChangeDraft;
     const input = inputOf(next);

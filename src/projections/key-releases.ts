@@ -253,7 +253,7 @@ class Run implements FoldedKeys<RevisionUnit> {
     if (this.#told) this.#last = changes.trimmedChange(final);
     else
       this.#last = await new Promise<Change | undefined>((resolve) =>
-        changes.write(values, (acked) => resolve(acked.reduce((a, b) => (a.sequence > b.sequence ? a : b)))),
+        changes.write(values, (acked) => resolve(acked.reduce((a, b) => (a.sequence > b.sequence ? a : b))), 'control'),
       );
   }
 }

@@ -686,10 +686,11 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     for (const { change } of trimmed) this.#store(change, undefined);
     if (fresh.length === 0) return;
     await new Promise<void>((resolve) => {
-      changes.write(fresh, (acked) => {
-        for (const change of acked) this.#store(change, undefined);
+      const acked = (made: readonly Change[]): void => {
+        for (const change of made) this.#store(change, undefined);
         resolve();
-      });
+      };
+      changes.write(fresh, acked, 'control');
     });
   }
 

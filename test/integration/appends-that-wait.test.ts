@@ -110,3 +110,50 @@ test('who takes over such changes when some of them are in the log writes the re
   await until(() => next.task.projectionLag === 0);
   await mustBeTold(next);
 });
+
+/** A projection of more keys than a produce has changes, which is deployed anew where the topic takes less than such a produce. */
+async function smallSwap(t: TestContext) {
+  const log = new SmallLog({ path: join(temporaryDirectory(t), 'log') });
+  t.after(() => log.close());
+  const world = new ManyKeysWorld(t, { log });
+  const seat = await world.open('store');
+  world.deploy(seat, 1, 1);
+  await seat.untilLive(1);
+  await world.append(seat, 600);
+  log.most = 10_000;
+  return { log, world, seat };
+}
+
+async function mustBeSwapped(seat: Seat): Promise<void> {
+  const expected = new Map(Array.from({ length: 600 }, (_, i) => [keyOf(i), stateOf(2, keyOf(i))]));
+  assert.deepEqual(await seat.states(), expected);
+  const told = await seat.told();
+  assert.deepEqual(
+    new Map(told.filter(({ revision }) => revision === 2).map(({ key, state }) => [key, state?.toString()])),
+    expected,
+  );
+  assert.equal(told.length, 1200);
+}
+
+test('a swap that tells more than the topic takes at once is told in smaller parts', async (t) => {
+  const { world, seat } = await smallSwap(t);
+  world.deploy(seat, 2, 2);
+  await seat.untilLive(2);
+  await mustBeSwapped(seat);
+});
+
+test('who takes over such a swap when some of it is in the log tells the rest', async (t) => {
+  const { log, world, seat } = await smallSwap(t);
+  const before = await log.endOffset(world.changes);
+  // The record of the swap, and some of its changes.
+  log.left = 4;
+  world.deploy(seat, 2, 2);
+  await until(() => log.left === 0);
+  await seat.close();
+  const told = (await log.endOffset(world.changes)) - before;
+  assert.ok(told > 0 && told < 250, String(told));
+  log.left = Infinity;
+  const next = await world.open('next');
+  await next.untilLive(2);
+  await mustBeSwapped(next);
+});
