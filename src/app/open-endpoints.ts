@@ -22,6 +22,7 @@ export function openEndpoints(
     lastSequence: async (tenantId) => (await tenants.open(tenantId)).changes.lastSequence(),
     notified,
     most: settings.maxWebhookEndpoints,
+    answerDeadlineMs: settings.answerDeadlineMs,
     clock,
   });
   return { endpoints };

@@ -8,6 +8,7 @@ import { systemTimers, type Timers } from '../feed/timers.js';
 import type { Projections } from '../projections/projections.js';
 import { EndableWaits } from './client-leaves.js';
 import type { ConcurrencyQuota } from './concurrency-quota.js';
+import type { InTime } from './deadlines.js';
 import { described, integerFrom, integerText } from './parameters.js';
 import { memoryOf } from './request-memory.js';
 import type { Call } from './route.js';
@@ -38,6 +39,7 @@ export interface PositionWaitsOptions {
   readonly hub: FeedHub;
   readonly notified: TenantFeeds;
   readonly quota: ConcurrencyQuota;
+  readonly inTime: InTime;
   readonly timers?: Timers;
 }
 
@@ -98,9 +100,9 @@ export class PositionWaits {
     signal: AbortSignal,
     waitMs: number,
   ): Promise<boolean> {
-    const { hub, notified, quota } = this.#options;
+    const { hub, notified, quota, inTime } = this.#options;
     const { events } = await notified.open(tenantId);
-    await events.caughtUp();
+    await inTime(events.caughtUp());
     if ((await events.latest()) >= position) return true;
     const polled = await poll(hub, {
       tenantId,

@@ -23,6 +23,7 @@ import { RequestMemory, UNBOUNDED_REQUESTS } from '../../src/http/request-memory
 import { createRouter, upgradesOf } from '../../src/http/router.js';
 import { Tickets } from '../../src/http/tickets.js';
 import { route, type Route, type RouteDependencies } from '../../src/http/routes/dependencies.js';
+import { FEED } from '../../src/http/routes/feed.js';
 import { NOTIFICATIONS } from '../../src/http/routes/notifications.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
 import type { EventFeed } from '../../src/feed/events.js';
@@ -431,6 +432,16 @@ test('a poll, a WebSocket and SSE of a tenant that can not be caught up are answ
   await until(() => socket.status !== 0 && sse.ended, 'both are answered');
   assert.deepEqual([socket.status, sse.status], [503, 503]);
   assert.equal(w.streams.connections, 0);
+});
+
+test('lines, and a wait for a position, of a feed that can not be caught up are answered 503 in time', async (t) => {
+  const feed = feedOf(new ListedInputs(Infinity));
+  t.mock.method(feed, 'caughtUp', () => new Promise(() => undefined));
+  const w = await world(t, { answerDeadlineMs: 50, events: feed, more: FEED });
+  const url = `http://127.0.0.1:${w.port}/feed`;
+  const lines = await fetch(url, { headers: { ...KEY, accept: 'application/x-ndjson' }, signal: t.signal });
+  const waited = await fetch(`${url}?waitFor=1`, { headers: KEY, signal: t.signal });
+  assert.deepEqual([lines.status, waited.status], [503, 503]);
 });
 
 test('pings go out every 20 s; two that are not answered close the socket with 4408', async (t) => {

@@ -119,6 +119,7 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
     lastSequence: () => Promise.resolve(feed.lastSequence()),
     notified: tenants,
     most: 100,
+    answerDeadlineMs: 10_000,
     clock: systemClock,
   });
   const deliverer = (): WebhookDeliverer => {

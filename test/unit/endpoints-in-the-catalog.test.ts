@@ -14,8 +14,10 @@ const ENDPOINT = 10_000;
 function world(checkUrl = () => Promise.resolve()) {
   const catalog = new MapCatalog();
   catalog.addTenant('t1');
+  catalog.addProjection('t1', 'p1');
   const tenants = new ListTenants();
-  tenants.activate('t1', new ListFeed());
+  const feed = new ListFeed();
+  tenants.activate('t1', feed);
   const endpoints = new Endpoints({
     catalog,
     room: new CatalogRoom(catalog, MOST),
@@ -24,9 +26,10 @@ function world(checkUrl = () => Promise.resolve()) {
     lastSequence: () => Promise.resolve(0),
     notified: tenants,
     most: 100,
+    answerDeadlineMs: 50,
     clock: systemClock,
   });
-  return { catalog, endpoints };
+  return { catalog, endpoints, feed };
 }
 
 const asked = (bytes: number): NewEndpoint => ({
@@ -98,4 +101,16 @@ test('few URLs of a tenant are looked up at once, however many requests name one
   assert.ok(refused.every(({ code }) => code === 'RATE_LIMITED'));
   mayPass = true;
   await change();
+});
+
+test('an endpoint of a tenant that can not be caught up is refused in time, and takes no place of another', async (t) => {
+  const { endpoints, feed } = world();
+  // A partition of the tenant that can't be had here, say.
+  const stuck = t.mock.method(feed, 'caughtUp', () => new Promise(() => undefined));
+  const late: NewEndpoint = { url: 'https://receiver.example/', source: { projectionId: 'p1' } };
+  const made = await Promise.allSettled(Array.from({ length: 100 }, () => endpoints.create('t1', late)));
+  for (const one of made)
+    assert.ok(one.status === 'rejected' && one.reason instanceof StatefoldError && one.reason.code === 'UNAVAILABLE');
+  stuck.mock.restore();
+  await endpoints.create('t1', late);
 });

@@ -151,7 +151,7 @@ export class EventStreams {
     const feed = followed.source.of(await notified.open(tenantId));
     const beginning = await beginningOf(tenantId, feed, asked, inTime);
     // What was answered before is in it.
-    if (!follows) await feed.caughtUp();
+    if (!follows) await inTime(feed.caughtUp());
     const until = follows ? undefined : await feed.latest();
     // The key or what is followed may have gone meanwhile.
     const { keyId, expiresAt } = authenticator.authenticate(request, scope);
