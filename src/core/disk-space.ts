@@ -6,8 +6,8 @@ import { statfsSync } from 'node:fs';
  */
 export const LOG_RESERVE_BYTES = 64 * 1024 * 1024;
 export const STORE_RESERVE_BYTES = 32 * 1024 * 1024;
-/** What is removed, and what keeps order, is little at a time, and makes room: it is written until half of it is left. */
-export const reserveOfRemovals = (reserve: number): number => reserve / 2;
+/** What is removed, and what keeps order, is little at a time, and makes room: it is written until this part of it is left. */
+export const reserveOfRemovals = (reserve: number): number => reserve / 16;
 
 /** Bytes of a file system: those that this user may write, and all. Some file systems say 0 of both. */
 interface Space {

@@ -158,7 +158,8 @@ export class LmdbLog implements Log {
           const id = this.#topics.get(topic)?.id ?? this.#nextTopicId++;
           return { topic, meta: { id, partitions, cleanup } };
         });
-      this.#requireSpace(0, this.#ownSpace);
+      // One that is there is served, also where its cleanup can't be changed now.
+      if (made.some(({ topic }) => !this.#topics.has(topic))) this.#requireSpace(0, this.#ownSpace);
       await allWritten(made.map(({ topic, meta }) => this.#topicsDb.put(topic, meta)));
       for (const { topic, meta } of made) this.#topics.set(topic, meta);
     });
