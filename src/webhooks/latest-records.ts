@@ -170,12 +170,17 @@ export class LatestRecords {
     this.#own.set(key, offset);
     this.#tooLarge.delete(key);
     this.#kept.written?.(key, value, offset);
-    const met = this.#met.get(key);
-    this.#met.delete(key);
+    const met = this.#takeMet(key);
     if (met === undefined || met.offset < offset) return;
     this.#own.delete(key);
     // Another process wrote after ours.
     if (met.offset > offset && !this.#dirty.has(key)) this.#kept.restored(key, met.value, met.offset);
+  }
+
+  #takeMet(key: string): { readonly value: Buffer | null; readonly offset: number } | undefined {
+    const met = this.#met.get(key);
+    this.#met.delete(key);
+    return met;
   }
 
   #readOwn(part: readonly NewRecord[], baseOffset: number): void {
@@ -266,8 +271,8 @@ export class LatestRecords {
     });
     for (const part of appendsOf(records, log.maxAppendBytes)) await this.#append(part, failed);
     this.#payFor(records);
-    if (failure === undefined) this.#retries.worked(`${what} are saved again`);
-    else this.#retries.failed(failure, `${what} could not be saved; trying again`);
+    if (failure !== undefined) this.#retries.failed(failure, `${what} could not be saved; trying again`);
+    else if (records.length > 0) this.#retries.worked(`${what} are saved again`);
     return failures;
   }
 
@@ -300,5 +305,9 @@ export class LatestRecords {
       logger.error({ partition: this.#partition, key, err: error }, `${what}: one is too large to be saved`);
     this.#tooLarge.add(key);
     this.#kept.refused?.(key);
+    // What others write of it counts again.
+    this.#own.delete(key);
+    const met = this.#takeMet(key);
+    if (met !== undefined && !this.#dirty.has(key)) this.#kept.restored(key, met.value, met.offset);
   }
 }

@@ -111,6 +111,12 @@ test('a checkpoint that is too large for the log is told of once, and keeps no o
   const ends = () => [0, 1, 2, 3, 4].map((i) => other.load(`t1/p${i}`)?.end);
   assert.deepEqual(ends(), [1_002, 1_002, 1_002, undefined, 1_002]);
 
+  // Another process goes on with the endpoint.
+  other.save('t1/p3', place(5_000));
+  await other.flush('t1/p3');
+  await store.caughtUp();
+  assert.equal(store.load('t1/p3')?.end, 5_000);
+
   save(1_003, 1);
   await store.flush('t1/p3');
   await other.caughtUp();
