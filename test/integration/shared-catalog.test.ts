@@ -1,13 +1,15 @@
 // Processes that share one catalog, over a real log: what one writes the others know, and writes that race lose nothing.
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { TenantEntity } from '../../src/catalog/catalog.js';
 import type { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { createKey, createTenant } from '../../src/catalog/tenants.js';
 import { hashApiKey } from '../../src/catalog/keys.js';
 import { StatefoldError } from '../../src/core/errors.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { AppendIndefiniteError, type Log } from '../../src/log/log.js';
-import { until } from '../support/service.js';
+import { temporaryDirectory, until } from '../support/service.js';
 import { openCatalog } from '../support/ground.js';
 import { LOGS } from '../support/two-logs.js';
 
@@ -22,6 +24,28 @@ const named = (tenantId: string, name: string): TenantEntity => ({
   createdAt: '2026-01-01T00:00:00.000Z',
   partitions: 1,
   webhookSecrets: [],
+});
+
+test('a catalog that is closed while a log that is away is asked where it ends refuses what waits, and that is all', async (t) => {
+  const log = new LmdbLog({ path: join(temporaryDirectory(t), 'log') });
+  t.after(() => log.close());
+  const [a, b] = [await opened(t, log, 'a'), await opened(t, log, 'b')];
+  await a.put('tenant', 'one', 0, named('one', 'One'));
+  await b.put('tenant', 'two', 0, named('two', 'Two'));
+  await until(() => a.get('tenant', 'two') !== undefined); // so that its next write begins with a claim
+  let fail: (() => void) | undefined;
+  t.mock.method(
+    log,
+    'endOffset',
+    () => new Promise((_, reject) => (fail = () => reject(new Error('connection refused')))),
+  );
+  const refused = assert.rejects(a.put('tenant', 'three', 0, named('three', 'Three')), { code: 'UNAVAILABLE' });
+  await until(() => fail !== undefined);
+  await a.close();
+  fail?.();
+  await refused;
+  // A rejection that nobody hears would end the process, and fails the test.
+  await new Promise(setImmediate);
 });
 
 for (const { name, skip, open } of LOGS) {

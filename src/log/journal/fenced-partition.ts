@@ -499,6 +499,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
       this.#inFlight = [];
       this.#options.handler.undecided(drafts);
     } catch (error) {
+      if (this.#closed()) return; // whoever waits was told
       if (this.#status !== 'CLAIMING' || error instanceof InvariantError) throw error;
       this.#inFlight = [];
       this.#status = 'FOLLOWING';
