@@ -53,7 +53,7 @@ export class Erasures {
   #unlooked: string | undefined;
   readonly #pace = new BytePace(REWRITTEN_AT_ONCE, REWRITTEN_PER_SECOND);
   #running: Promise<void> | undefined;
-  #closed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: ErasuresOptions) {
     this.#options = options;
@@ -79,8 +79,12 @@ export class Erasures {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#closing.abort();
     await this.#running;
+  }
+
+  get #closed(): boolean {
+    return this.#closing.signal.aborted;
   }
 
   #run(): void {
@@ -115,7 +119,7 @@ export class Erasures {
             { err: error, aggregateId },
             'the records of an erased aggregate are not out of the log yet; trying again',
           );
-        await pause(backOff(failures++, LOG_BACK_OFF_MS));
+        await pause(backOff(failures++, LOG_BACK_OFF_MS), this.#closing);
       }
     }
   }
@@ -167,7 +171,7 @@ export class Erasures {
         }
         await nextTurn();
         const wait = this.#pace.msAfter(rewritten);
-        if (wait > 0 && !this.#closed) await pause(wait);
+        if (wait > 0) await pause(wait, this.#closing);
       }
       isWhole = await this.isTakenOut(aggregateId, [...partly]);
     }
