@@ -4,45 +4,76 @@ import type { Duplex } from 'node:stream';
 
 /** Requests of one connection that may wait for their answers. */
 const MOST_AHEAD = 16;
+/** Of all connections together those that wait behind another one: each takes some 9 KB, and nobody needs a key to send it. */
+const MOST_AHEAD_TOGETHER = 4096;
+
+interface Connection {
+  /** In their order. */
+  readonly begun: ServerResponse[];
+  /** How many of them were sent behind another one, and are not answered. */
+  ahead: number;
+}
 
 /**
  * Requests that a client sends ahead on one connection are begun at once, and answered in turn. Node tells of a connection that has
  * gone only the answer whose turn it was: here all of them hear of it, so that nothing is held for those behind it.
  */
 export class Pipelines {
-  /** By connection, in their order; what was answered meanwhile is taken out with the next request, so that none needs a listener. */
-  readonly #begun = new WeakMap<Duplex, ServerResponse[]>();
+  /** What was answered meanwhile is taken out with the next request: those that are not sent ahead need no listener. */
+  readonly #connections = new WeakMap<Duplex, Connection>();
+  /** Of all connections. */
+  #ahead = 0;
+  readonly #mostTogether: number;
+
+  constructor(mostTogether = MOST_AHEAD_TOGETHER) {
+    this.#mostTogether = mostTogether;
+  }
 
   /** False: too many are sent ahead. Nobody is to answer, and the connection is ended. */
   takes({ socket }: IncomingMessage, response: ServerResponse): boolean {
-    const begun = this.#begun.get(socket) ?? this.#begin(socket);
+    const connection = this.#connections.get(socket) ?? this.#begin(socket);
+    const { begun } = connection;
     let over = 0;
     while (isOver(begun[over])) over++;
     if (over > 0) begun.splice(0, over);
-    if (begun.length >= MOST_AHEAD) {
+    if (begun.length >= MOST_AHEAD || (begun.length > 0 && this.#ahead >= this.#mostTogether)) {
       socket.destroy();
       return false;
     }
+    if (begun.length > 0) this.#count(connection, response);
     begun.push(response);
     return true;
   }
 
-  /** The answer to the latest request of the connection. */
-  lastOf(socket: Duplex): ServerResponse | undefined {
-    return this.#begun.get(socket)?.at(-1);
+  #count(connection: Connection, response: ServerResponse): void {
+    this.#ahead++;
+    connection.ahead++;
+    response.once('close', () => {
+      if (connection.ahead === 0) return;
+      this.#ahead--;
+      connection.ahead--;
+    });
   }
 
-  #begin(socket: Socket): ServerResponse[] {
+  /** The answer to the latest request of the connection. */
+  lastOf(socket: Duplex): ServerResponse | undefined {
+    return this.#connections.get(socket)?.begun.at(-1);
+  }
+
+  #begin(socket: Socket): Connection {
     const begun: ServerResponse[] = [];
-    this.#begun.set(socket, begun);
+    const connection = { begun, ahead: 0 };
+    this.#connections.set(socket, connection);
     socket.once('close', () => {
+      this.#ahead -= connection.ahead;
+      connection.ahead = 0;
       for (const one of begun.splice(0)) {
         if (isOver(one)) continue;
         one.destroy();
         one.emit('close');
       }
     });
-    return begun;
+    return connection;
   }
 }
 

@@ -6,10 +6,9 @@ import test, { type TestContext } from 'node:test';
 import { Pipelines } from '../../src/http/pipelining.js';
 import { until } from '../support/service.js';
 
-async function served(t: TestContext) {
+async function served(t: TestContext, pipelines = new Pipelines()) {
   const begun: ServerResponse[] = [];
   let closed = 0;
-  const pipelines = new Pipelines();
   const server = createServer((request, response) => {
     if (!pipelines.takes(request, response)) return;
     begun.push(response);
@@ -64,4 +63,28 @@ test('whoever sends more ahead than is taken loses the connection, and nothing s
   await until(() => closed() === begun.length);
   assert.equal(begun.length, 16);
   assert.ok(begun.every(({ destroyed }) => destroyed));
+});
+
+test('all connections together have so many sent ahead, and one that sends a request at a time is served', async (t) => {
+  const pipelines = new Pipelines(10);
+  const [first, second, third] = [await served(t, pipelines), await served(t, pipelines), await served(t, pipelines)];
+  send(first.client, 11);
+  await until(() => first.begun.length === 11);
+  send(second.client, 2);
+  await until(() => second.client.closed);
+  assert.equal(second.begun.length, 1);
+  send(third.client, 1);
+  await until(() => third.begun.length === 1);
+  // As they are answered, and as their connection goes, there is room again.
+  for (const response of first.begun.slice(0, 6)) response.end();
+  await until(() => first.closed() === 6);
+  send(third.client, 5);
+  await until(() => third.begun.length === 6);
+  first.client.destroy();
+  await until(() => first.closed() === 11);
+  send(third.client, 5);
+  await until(() => third.begun.length === 11);
+  const fourth = await served(t, pipelines);
+  send(fourth.client, 2);
+  await until(() => fourth.client.closed);
 });
