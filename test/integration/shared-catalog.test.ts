@@ -48,6 +48,30 @@ test('a catalog that is closed while a log that is away is asked where it ends r
   await new Promise(setImmediate);
 });
 
+test('a catalog that is closed while a log that is away takes no claim does not wait until it does', async (t) => {
+  const log = new LmdbLog({ path: join(temporaryDirectory(t), 'log') });
+  t.after(() => log.close());
+  const a = await opened(t, log, 'a');
+  await a.put('tenant', 'one', 0, named('one', 'One'));
+  let fail: (() => void) | undefined;
+  const away = t.mock.method(
+    log,
+    'append',
+    () => new Promise((_, reject) => (fail = () => reject(new AppendIndefiniteError('connection refused')))),
+  );
+  const refused = assert.rejects(a.put('tenant', 'two', 0, named('two', 'Two')), { code: 'UNAVAILABLE' });
+  await until(() => fail !== undefined);
+  const began = performance.now();
+  const closed = a.close();
+  // The claim behind the write, and further ones, fail as that does.
+  const failing = setInterval(() => fail?.(), 1);
+  await closed;
+  clearInterval(failing);
+  assert.ok(performance.now() - began < 10_000, `${performance.now() - began} ms`);
+  await refused;
+  away.mock.restore();
+});
+
 for (const { name, skip, open } of LOGS) {
   test(
     `on ${name}: what one process wrote another has as soon as it has caught up, and hears of by itself`,

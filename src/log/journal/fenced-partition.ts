@@ -103,6 +103,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
   /** Who waits for a write that begins after they asked. */
   #proofs: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
   #claimDue = false;
+  /** It stops as soon as nothing is in flight. */
+  #closing = false;
   /** What the log may take at once, as it was refused more: bytes, until then. */
   #less: { readonly most: number; readonly until: number } | undefined;
 
@@ -222,8 +224,9 @@ export class FencedPartition<B extends { readonly kind: string }> {
     return this.#caughtUp.asked();
   }
 
-  /** Waits for the produce in flight and stops. */
+  /** Waits for the produce in flight, and where that has no definite result for one claim behind it, and stops. */
   async close(): Promise<void> {
+    this.#closing = true;
     if (this.#busy && this.#status === 'RUNNING') await this.#whenIdle();
     this.#stop(new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again'));
   }
@@ -514,7 +517,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
     // What of the epoch that ends may still land is void past the next one; so one is begun where they come from.
     const given = open === undefined ? epochs?.epoch : await epochs?.nextEpoch();
     for (let attempt = 0; ; attempt++) {
-      if (this.#closed())
+      if (this.#closed() || (this.#closing && attempt > 0))
         throw new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again');
       // Not taken back from one who claimed meanwhile: past that claim it is known too what landed, and the tenant is served there.
       if (open !== undefined && this.fence.owner !== owner) throw new NotOwnerError();
