@@ -14,10 +14,11 @@ export interface HeadroomOptions {
 }
 
 /** While several tenants ask, the loop is to be active at most so much of its time. */
-const MOST_ACTIVE = 0.75;
+const MOST_ACTIVE = 0.6;
 /** How often that is looked at, milliseconds. */
 const LOOK_MS = 50;
-/** Between two portions there are no more, milliseconds. */
+/** Between two portions, milliseconds: when several tenants begin to ask, until it is known what the loop lacks; and at most. */
+const FIRST_MS = 2;
 const MOST_MS = 10;
 /** How much of what the loop lacks is made up for at once: what portions lead to comes later. */
 const SMOOTHING = 0.5;
@@ -59,7 +60,7 @@ export class Headroom {
 
   /** Undefined: the next portion may begin. Else when the promise resolves. */
   turn(tenantId: string): Promise<void> | undefined {
-    if (!this.#pausing && (!this.#clients.isShared || !this.#isDue())) return undefined;
+    if (!this.#pausing && !this.#isDue()) return undefined;
     const turn = new Promise<void>((resolve) => {
       const others = this.#waiting.get(tenantId);
       if (others === undefined) this.#waiting.set(tenantId, [resolve]);
@@ -71,6 +72,7 @@ export class Headroom {
 
   /** A portion comes, and is to wait. */
   #isDue(): boolean {
+    if (!this.#clients.isShared) return false;
     const now = this.#now();
     if (now - this.#lookedAt >= LOOK_MS) this.#look(now);
     this.#portions++;
@@ -109,7 +111,7 @@ export class Headroom {
     const isRecent = now - this.#lookedAt < 10 * LOOK_MS && this.#portions > 0;
     const lacking = active * (1 / MOST_ACTIVE - 1) - idle;
     const apart = this.#apart + (SMOOTHING * lacking) / this.#portions;
-    this.#apart = isRecent ? Math.min(MOST_MS, Math.max(0, apart)) : 0;
+    this.#apart = isRecent ? Math.min(MOST_MS, Math.max(0, apart)) : FIRST_MS;
     this.#last = times;
     this.#lookedAt = now;
     this.#portions = 0;

@@ -66,7 +66,7 @@ describe('headroom', () => {
         const { run } = world();
         await run(1000, { active, streams });
         const { share, portions } = await run(2000, { active, streams });
-        assert.ok(share > 0.72 && share < 0.78, `${share} of the time, ${streams} streams of ${active} ms`);
+        assert.ok(share > 0.57 && share < 0.63, `${share} of the time, ${streams} streams of ${active} ms`);
         assert.ok(Math.max(...portions) - Math.min(...portions) <= 2, `${portions.join(', ')}`);
       }
   });
@@ -88,12 +88,14 @@ describe('headroom', () => {
     const { run, clients } = world();
     clients.isShared = false;
     assert.equal((await run(1000, { streams: 2 })).share, 1);
-    clients.isShared = true;
-    await run(1000, { streams: 2 });
-    assert.ok((await run(1000, { streams: 2 })).share < 0.8);
-    clients.isShared = false;
-    await run(50, { streams: 2 });
-    assert.equal((await run(1000, { streams: 2 })).share, 1);
+    for (const streams of [1, 8]) {
+      clients.isShared = true;
+      await run(1000, { streams, active: 5 });
+      assert.ok((await run(1000, { streams, active: 5 })).share < 0.65);
+      clients.isShared = false;
+      await run(50, { streams, active: 5 });
+      assert.equal((await run(1000, { streams, active: 5 })).share, 1);
+    }
   });
 
   it('keeps nothing apart where the loop is idle by itself for as long, and what is lacking where it is for less', async () => {
@@ -103,6 +105,6 @@ describe('headroom', () => {
     const { run } = world();
     await run(1000, { active: 9, elsewhere: 1 });
     const { share } = await run(2000, { active: 9, elsewhere: 1 });
-    assert.ok(share > 0.72 && share < 0.78, `${share} of the time`);
+    assert.ok(share > 0.57 && share < 0.63, `${share} of the time`);
   });
 });

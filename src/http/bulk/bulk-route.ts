@@ -153,7 +153,7 @@ class BulkStream implements LaneHost {
     this.keyId = of.keyId;
     this.#source = new ChunkSource(request, options.idleMs);
     this.#lines = new LineSplitter(options.limits.maxBodyBytes + (of.forwarded ? MOST_PREFIX : 0));
-    this.#turns = new LineTurns(turns, of.tenantId);
+    this.#turns = new LineTurns(turns, of.tenantId, () => this.#flush());
     this.#answers = new BulkAnswers(response, memory.budget.tenant(of.tenantId), {
       lines: of.state ? LINES_WITH_STATE : LINES,
       stallMs: memory.stallMs,
@@ -293,10 +293,7 @@ class BulkStream implements LaneHost {
   }
 
   async #takeLater(line: Line | TooLong, turn: Promise<void> | undefined): Promise<void> {
-    if (turn !== undefined) {
-      await this.#flush();
-      await turn;
-    }
+    await turn;
     while (!this.#answers.hasRoom) {
       const changed = this.#answers.changed();
       await this.#flush();

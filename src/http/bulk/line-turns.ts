@@ -16,6 +16,8 @@ export class LineTurns {
   constructor(
     private readonly turns: Pick<Turns, 'enter'>,
     private readonly tenantId: string,
+    /** What was gathered goes on: a turn of the tenant may be far off. A pause beside other tenants is short, and what is gathered meanwhile costs the less. */
+    private readonly flush: () => Promise<void> = () => Promise.resolve(),
   ) {}
 
   /** What was read costs so much; resolves on the tenant's turn where one is due. */
@@ -25,8 +27,12 @@ export class LineTurns {
     const owed = this.#owed;
     this.#owed = 0;
     const room = headroom.turn(this.tenantId);
-    if (room === undefined) return this.turns.enter(this.tenantId, owed);
-    return room.then(() => this.turns.enter(this.tenantId, owed));
+    return room === undefined ? this.#enter(owed) : room.then(() => this.#enter(owed));
+  }
+
+  #enter(owed: number): Promise<void> | undefined {
+    const turn = this.turns.enter(this.tenantId, owed);
+    return turn && this.flush().then(() => turn);
   }
 
   payFor({ text }: Line | TooLong): Promise<void> | undefined {
