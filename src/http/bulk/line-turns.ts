@@ -1,5 +1,6 @@
-import { headroom } from '../../core/headroom.js';
+import { headroom, type Headroom } from '../../core/headroom.js';
 import { costOfBytes, type Turns } from '../../core/turns.js';
+import { within } from '../../core/within.js';
 import type { Line, TooLong } from './line-source.js';
 
 /** Of a turn: what a chunk costs, however little is in it. A read of a socket may have ten thousand of one byte. */
@@ -8,16 +9,21 @@ export const CHUNK_COST = 1 / 32;
 const LINE_COST = 0.25;
 /** What lines may cost together before they wait for a turn: 32 short ones, or one that is long. */
 const TURN_COST = 8;
+/** What was gathered waits so long for pauses, milliseconds: beside hundreds of streams each of them may take seconds. */
+const GATHERED_MS = 250;
 
 /** The turns that a stream of lines takes of its tenant: one for many short lines. Beside requests of other tenants they come less often. */
 export class LineTurns {
   #owed = 0;
+  /** How long what was gathered has waited for pauses, milliseconds. */
+  #paused = 0;
 
   constructor(
     private readonly turns: Pick<Turns, 'enter'>,
     private readonly tenantId: string,
-    /** What was gathered goes on: a turn of the tenant may be far off. A pause beside other tenants is short, and what is gathered meanwhile costs the less. */
+    /** What was gathered goes on. A pause beside other tenants is mostly short, and what is gathered meanwhile costs the less. */
     private readonly flush: () => Promise<void> = () => Promise.resolve(),
+    private readonly room: Pick<Headroom, 'turn'> = headroom,
   ) {}
 
   /** What was read costs so much; resolves on the tenant's turn where one is due. */
@@ -26,13 +32,28 @@ export class LineTurns {
     if (this.#owed < TURN_COST) return undefined;
     const owed = this.#owed;
     this.#owed = 0;
-    const room = headroom.turn(this.tenantId);
-    return room === undefined ? this.#enter(owed) : room.then(() => this.#enter(owed));
+    const pause = this.room.turn(this.tenantId);
+    return pause === undefined ? this.#enter(owed) : this.#enterBehind(pause, owed);
+  }
+
+  async #enterBehind(pause: Promise<void>, owed: number): Promise<void> {
+    const began = performance.now();
+    await within(pause, Math.max(0, GATHERED_MS - this.#paused));
+    this.#paused += performance.now() - began;
+    if (this.#paused >= GATHERED_MS) await this.#flushed();
+    await pause;
+    await this.#enter(owed);
   }
 
   #enter(owed: number): Promise<void> | undefined {
     const turn = this.turns.enter(this.tenantId, owed);
-    return turn && this.flush().then(() => turn);
+    // It may be far off.
+    return turn && this.#flushed().then(() => turn);
+  }
+
+  #flushed(): Promise<void> {
+    this.#paused = 0;
+    return this.flush();
   }
 
   payFor({ text }: Line | TooLong): Promise<void> | undefined {
