@@ -187,6 +187,9 @@ class BulkStream implements LaneHost {
         const blank = this.#lines.blank;
         for (const line of this.#lines.push(chunk)) {
           partial.set(0);
+          const turn = this.#turnOf(line);
+          if (turn !== undefined) await turn;
+          // Behind the wait, which may be long.
           if (!looked || this.#stopping) refused ??= this.#refusal();
           looked = true;
           if (refused !== undefined) {
@@ -285,24 +288,23 @@ class BulkStream implements LaneHost {
     }
   }
 
-  /** A promise only where something is waited for, as seldom: it costs as much as a short line does. */
-  #take(line: Line | TooLong): Promise<void> | void {
+  /** When there is room for the line, and for its answer. A promise only where something is waited for, as seldom: it costs as much as a short line does. */
+  #turnOf(line: Line | TooLong): Promise<void> | undefined {
     this.#begin();
     const turn = this.#turns.payFor(line);
-    return turn === undefined && this.#answers.hasRoom ? this.#taken(line) : this.#takeLater(line, turn);
+    return turn === undefined && this.#answers.hasRoom ? undefined : this.#untilRoom(turn);
   }
 
-  async #takeLater(line: Line | TooLong, turn: Promise<void> | undefined): Promise<void> {
+  async #untilRoom(turn: Promise<void> | undefined): Promise<void> {
     await turn;
     while (!this.#answers.hasRoom) {
       const changed = this.#answers.changed();
       await this.#flush();
       await changed;
     }
-    await this.#taken(line);
   }
 
-  #taken({ number, text }: Line | TooLong): Promise<void> | void {
+  #take({ number, text }: Line | TooLong): Promise<void> | void {
     const { limits, gateway, tenants } = this.#options;
     let given = number;
     let line = text;
