@@ -22,6 +22,10 @@ export const strangerOf = (address: string | undefined): string => `stranger ${p
  */
 const WATCHERS = 4;
 export const watcherOf = (address: string | undefined): string => `watcher ${partitionOf(address ?? '', WATCHERS)}`;
+/** Who shows the admin key, as other processes of a cluster do: who is to end a flood of strangers does not wait behind it. */
+export const ADMIN = 'the admin';
+/** As whom one asks who shows no key of a tenant that is in force. */
+type Asking = 'stranger' | 'watcher' | 'admin';
 
 export interface DuesOptions {
   readonly authenticator: Pick<Authenticator, 'find' | 'isClosed'>;
@@ -78,14 +82,17 @@ export class Dues {
   }
 
   /** The turn of a request, unless it had one. Undefined: it may begin, or be answered, at once; else when the promise resolves. */
-  turn(request: IncomingMessage, isProbe = false): Promise<void> | undefined {
+  turn(request: IncomingMessage, as: Asking = 'stranger'): Promise<void> | undefined {
     if (this.#turned.has(request)) return undefined;
     this.#turned.add(request);
     const known = this.#options.authenticator.find(request);
-    const who = known?.tenantId ?? (isProbe ? watcherOf : strangerOf)(request.socket.remoteAddress);
-    return this.#options.turns.enter(who, isProbe ? PROBE_COST : REQUEST_COST, known !== undefined);
+    const who = known?.tenantId ?? shareOf(as, request.socket.remoteAddress);
+    return this.#options.turns.enter(who, as === 'watcher' ? PROBE_COST : REQUEST_COST, known !== undefined);
   }
 }
+
+const shareOf = (as: Asking, address: string | undefined): string =>
+  as === 'admin' ? ADMIN : (as === 'watcher' ? watcherOf : strangerOf)(address);
 
 /** It was held against the pace already. */
 const isPastPace = (thrown: unknown): boolean =>

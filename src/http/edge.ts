@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import { StatefoldError } from '../core/errors.js';
-import { adminCheck } from './admin-auth.js';
+import { adminCheck, isAdminBy } from './admin-auth.js';
 import { assistantsDoor } from './assistants.js';
 import { appendRoute } from './append-route.js';
 import { Auditing } from './audited.js';
@@ -112,7 +112,11 @@ export function createEdge(options: EdgeOptions): Edge {
   const refusal = (request: IncomingMessage, isProbe: boolean): StatefoldError | undefined =>
     isForwarded(request) ? peers.refusal(request) : isForClients || isProbe ? undefined : notForClients();
   const assistants = options.assistants && assistantsDoor(admission, settings, options.assistants);
-  const requests = new Requests({ ...options, dues, dependencies, router, assistants, origins, refusals, refusal });
+  const isAdmin = isAdminBy(options.adminKey);
+  const requests = new Requests({
+    ...options,
+    ...{ dues, dependencies, router, assistants, origins, refusals, refusal, isAdmin },
+  });
   const tunnels = new Tunnels(gateway, refusals, observer?.tunnels?.bind(observer));
   const find = upgradesOf(ROUTES, dependencies);
   const upgrades = new Upgrades({ admission, gateway, tunnels, origins, refusals, refusal, find });

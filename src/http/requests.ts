@@ -46,6 +46,7 @@ export interface RequestsOptions extends Pick<EdgeOptions, 'console' | 'observer
   readonly refusals: Refusals;
   /** Why the process takes no such request at all. */
   readonly refusal: (request: IncomingMessage, isProbe: boolean) => StatefoldError | undefined;
+  readonly isAdmin: (request: IncomingMessage) => boolean;
 }
 
 /** Each request, from the port to who answers it: an append at once, the console, assistants, else the router. */
@@ -82,7 +83,7 @@ export class Requests implements Pick<Household, 'request' | 'checkContinue'> {
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
-    const { dependencies, dues, refusals, refusal, assistants, router } = this.#options;
+    const { dependencies, dues, refusals, refusal, isAdmin, assistants, router } = this.#options;
     if (dependencies.draining()) response.shouldKeepAlive = false;
     const path = pathOf(request.url ?? '');
     const isProbe = PROBES.has(path);
@@ -106,7 +107,7 @@ export class Requests implements Pick<Household, 'request' | 'checkContinue'> {
       ? (): void => this.#showConsole(request, response, path)
       : (): void => router(request, response);
     // Before the router: to find the route of a request takes as long as many a request does. What is answered without a key too.
-    const turn = dues.turn(request, isProbe);
+    const turn = dues.turn(request, isProbe ? 'watcher' : isAdmin(request) ? 'admin' : 'stranger');
     if (turn === undefined) serve();
     else void turn.then(serve);
   }

@@ -1,24 +1,28 @@
 // What is answered without a key waits for the turn of its address, as what is refused does: a stranger can't fill the event loop.
-// Who watches the process waits for none of the others.
+// Who watches the process waits for none of the others, nor does who has the admin key.
 import assert from 'node:assert/strict';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { Dues, strangerOf, watcherOf } from '../../src/http/dues.js';
+import { ADMIN, Dues, strangerOf, watcherOf } from '../../src/http/dues.js';
+import { isAdminBy } from '../../src/http/admin-auth.js';
 import { Requests, type RequestsOptions } from '../../src/http/requests.js';
 
 const ADDRESS = '192.0.2.1';
 
-test('what needs no key has its turn before it is answered', async () => {
-  for (const url of [
-    '/health',
-    '/health/ready',
-    '/metrics',
-    '/openapi.json',
-    '/asyncapi.json',
-    '/console',
-    '/nothing',
-  ]) {
+test('what needs no key of a tenant has its turn before it is answered', async () => {
+  for (const [url, share, headers = {}] of [
+    ['/health', watcherOf(ADDRESS)],
+    ['/health/ready', watcherOf(ADDRESS)],
+    ['/metrics', watcherOf(ADDRESS)],
+    ['/openapi.json', strangerOf(ADDRESS)],
+    ['/asyncapi.json', strangerOf(ADDRESS)],
+    ['/console', strangerOf(ADDRESS)],
+    ['/nothing', strangerOf(ADDRESS)],
+    ['/admin/tenants', strangerOf(ADDRESS)],
+    ['/admin/tenants', strangerOf(ADDRESS), { 'x-admin-key': 'guessed' }],
+    ['/admin/tenants', ADMIN, { 'x-admin-key': 'secret' }],
+  ] as const) {
     const entered: string[] = [];
     const answered: string[] = [];
     let begin = (): void => undefined;
@@ -32,15 +36,15 @@ test('what needs no key has its turn before it is answered', async () => {
       }),
       origins: { allow: (_request: unknown, _response: unknown, next: () => void) => next() },
       refusal: () => undefined,
+      isAdmin: isAdminBy('secret'),
       console: {
         isAsked: (_request: IncomingMessage, path: string) => path === '/console',
         answer: () => answered.push('console'),
       },
       router: () => answered.push('router'),
     } as unknown as RequestsOptions);
-    const request = { method: 'GET', url, headers: {}, socket: { remoteAddress: ADDRESS } };
+    const request = { method: 'GET', url, headers, socket: { remoteAddress: ADDRESS } };
     requests.request(request as unknown as IncomingMessage, { once: () => undefined } as unknown as ServerResponse);
-    const share = url.startsWith('/health') || url === '/metrics' ? watcherOf(ADDRESS) : strangerOf(ADDRESS);
     assert.deepEqual([entered, answered], [[share], []], url);
     begin();
     await setImmediate();
