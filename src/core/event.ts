@@ -23,11 +23,13 @@ export const hasContext = ({ correlationId, causationId, metadata }: EventContex
 
 // Written out: a spread of an event takes 2 µs, fifty times as long, and as many bytes as the rest of a line of a bulk.
 
-/** The event with what is to be its own. */
-export const inContext = (
-  { eventType, data }: NewEvent,
-  { correlationId, causationId, metadata }: EventContext,
-): NewEvent => ({ eventType, data, correlationId, causationId, metadata });
+/** The event with what is to be its own, if anything is. */
+export function inContext(event: NewEvent, context: EventContext): NewEvent {
+  if (!hasContext(context)) return event;
+  const { eventType, data } = event;
+  const { correlationId, causationId, metadata } = context;
+  return { eventType, data, correlationId, causationId, metadata };
+}
 
 export type EventWithId<Id> = NewEvent & { readonly eventId: Id };
 

@@ -1,12 +1,5 @@
 import { background } from '../../core/background.js';
-import {
-  eventCount,
-  hasContext,
-  inContext,
-  type AppendCommand,
-  type AppendResult,
-  type NewEvent,
-} from '../../core/event.js';
+import { eventCount, inContext, type AppendCommand, type AppendResult, type NewEvent } from '../../core/event.js';
 import { NotOwnerError, OfOneEventError, StatefoldError, type ErrorCode } from '../../core/errors.js';
 import type { AggregateHome } from '../../aggregates/aggregates.js';
 import type { Gateway } from '../gateway/gateway.js';
@@ -374,7 +367,7 @@ const away = (): StatefoldError =>
 function eventOf({ body }: BulkItem): NewEvent {
   const [event] = body.events;
   if (event === undefined) throw new Error('a line without an event');
-  return hasContext(body) ? inContext(event, body) : event;
+  return inContext(event, body);
 }
 
 function commandOf(item: BulkItem): AppendCommand {

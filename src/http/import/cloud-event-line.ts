@@ -1,6 +1,6 @@
 import { DAY_MS } from '../../core/clock.js';
 import { StatefoldError } from '../../core/errors.js';
-import { hasContext, inContext, type NewEvent } from '../../core/event.js';
+import { inContext, type NewEvent } from '../../core/event.js';
 import { JsonError, JsonReader, KnownKeys, scanJson, UNKNOWN_KEY } from '../../core/json-scanner.js';
 import { isAggregateType, isName, MAX_AGGREGATE_ID, MAX_EVENT_TYPE } from '../../core/names.js';
 import { unknownMember } from '../nearest-name.js';
@@ -104,14 +104,13 @@ export function parseCloudEvent(line: Buffer, maxDepth: number, now: number): Im
   const causationId = optionalName('causationid', found);
   const metadata = metadataOf(found.get('metadata'), maxDepth);
   const event = { eventType: type, data: data ?? Buffer.alloc(0) };
-  const context = { correlationId, causationId, metadata };
   return {
     eventId: Buffer.from(of('id').replaceAll('-', ''), 'hex'),
     aggregateId,
     aggregateType,
     version,
     timestamp: timeOf(of('time'), now),
-    event: hasContext(context) ? inContext(event, context) : event,
+    event: inContext(event, { correlationId, causationId, metadata }),
   };
 }
 

@@ -467,11 +467,9 @@ export class LmdbLog implements Log {
     const old = this.#now() - DAY_MS;
     // The last batch stays as it is: what is in it is looked at when it is not the last one any more.
     let again = lastTombstone >= tail ? this.#now() + DAY_MS : undefined;
-    let [changed, bytes, isDropped]: [{ readonly where: Buffer; readonly value?: Buffer }[], number, boolean] = [
-      [],
-      0,
-      false,
-    ];
+    let changed: { readonly where: Buffer; readonly value?: Buffer }[] = [];
+    let bytes = 0;
+    let isDropped = false;
     const write = async (): Promise<void> => {
       const [some, room] = [changed, bytes];
       [changed, bytes] = [[], 0];
