@@ -264,7 +264,7 @@ export function* eventsOf(commit: StoredCommit): Generator<StoredEvent> {
 }
 
 /** The event at the index of a commit. */
-export function eventAt(commit: AggregateCommit, index: number): StoredEvent {
+function eventAt(commit: AggregateCommit, index: number): StoredEvent {
   const event = commit.events[index];
   if (event === undefined) throw new InvariantError(`the commit at ${commit.offset} has no event ${index}`);
   return {

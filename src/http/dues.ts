@@ -8,7 +8,7 @@ import type { Pace } from './pace.js';
 /** Of a turn: what a request costs, about, before it is known what it answers; a refusal costs as much. */
 export const REQUEST_COST = 2;
 /** Of one that asks whether the process is well. */
-export const PROBE_COST = 1;
+const PROBE_COST = 1;
 
 /**
  * Those who show no key that is in force share the event loop by their addresses. Addresses fall into so many shares: a table with
