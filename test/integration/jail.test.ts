@@ -191,8 +191,7 @@ describe('a jailed process', () => {
     context.after(() => {
       if (commandLineOf(pid) !== '') process.kill(pid, 'SIGKILL');
     });
-    // Not `dotnet` any more: it has come through.
-    await until(() => commandLineOf(pid) === '' || commandLineOf(pid).startsWith('/bin/sleep'));
-    assert.equal(commandLineOf(pid), '');
+    // It may have come through before who starts it was gone, too: then it runs for a moment.
+    await until(() => commandLineOf(pid) === '');
   });
 });
