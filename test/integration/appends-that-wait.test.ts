@@ -67,14 +67,20 @@ test('appends that are small enough for the log are not refused for those that a
 
 const KEYS = 200;
 
-/** Changes of one append wait that are more together than the topic takes now. */
-async function smallTopic(t: TestContext) {
+/** A projection over a topic of which each test says how much it takes. */
+async function smallWorld(t: TestContext) {
   const log = new SmallLog({ path: join(temporaryDirectory(t), 'log') });
   t.after(() => log.close());
   const world = new ManyKeysWorld(t, { log });
   const seat = await world.open('store');
   world.deploy(seat, 1, 1);
   await seat.untilLive(1);
+  return { log, world, seat };
+}
+
+/** Changes of one append wait that are more together than the topic takes now. */
+async function smallTopic(t: TestContext) {
+  const { log, world, seat } = await smallWorld(t);
   let open = (): void => undefined;
   world.gate = new Promise((resolve) => (open = resolve));
   await world.send(seat.task, KEYS);
@@ -113,12 +119,7 @@ test('who takes over such changes when some of them are in the log writes the re
 
 /** A projection of more keys than a produce has changes, which is deployed anew where the topic takes less than such a produce. */
 async function smallSwap(t: TestContext) {
-  const log = new SmallLog({ path: join(temporaryDirectory(t), 'log') });
-  t.after(() => log.close());
-  const world = new ManyKeysWorld(t, { log });
-  const seat = await world.open('store');
-  world.deploy(seat, 1, 1);
-  await seat.untilLive(1);
+  const { log, world, seat } = await smallWorld(t);
   await world.append(seat, 600);
   log.most = 10_000;
   return { log, world, seat };
