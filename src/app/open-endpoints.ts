@@ -1,3 +1,4 @@
+import { Deadlines, readsInTime } from '../http/deadlines.js';
 import { assertWebhookUrlAllowed } from '../webhooks/address-guard.js';
 import { Endpoints } from '../webhooks/endpoints.js';
 import type { Ground } from './ground.js';
@@ -22,7 +23,7 @@ export function openEndpoints(
     lastSequence: async (tenantId) => (await tenants.open(tenantId)).changes.lastSequence(),
     notified,
     most: settings.maxWebhookEndpoints,
-    answerDeadlineMs: settings.answerDeadlineMs,
+    inTime: readsInTime(new Deadlines(settings.answerDeadlineMs)),
     clock,
   });
   return { endpoints };

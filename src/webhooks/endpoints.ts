@@ -8,7 +8,6 @@ import { hasCode, StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import { Tally } from '../core/tally.js';
-import { within } from '../core/within.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import { systemTimers } from '../feed/timers.js';
 import {
@@ -37,8 +36,8 @@ export interface EndpointsOptions {
   readonly notified: Pick<TenantFeeds, 'open'>;
   /** Most endpoints of a tenant; those of uploads are counted, and not refused. */
   readonly most: number;
-  /** How long one that is made waits for the place of the feed that it follows, milliseconds. */
-  readonly answerDeadlineMs: number;
+  /** Waits for the place of the feed that one which is made follows. @throws StatefoldError UNAVAILABLE where that is not known in time */
+  readonly inTime: <T>(read: Promise<T>) => Promise<T>;
   readonly clock: Clock;
 }
 
@@ -83,8 +82,6 @@ type Rotated = ReturnType<typeof rotateSecrets>;
 const URLS_AT_ONCE = { total: 128, perOwner: 8 };
 const URLS_WAITING = 100;
 const URLS_RETRY_SECONDS = 5;
-/** Where the feed that one is to follow does not say in time where it is. */
-const FEED_RETRY_SECONDS = 1;
 
 /** The endpoints of all tenants, and the secrets with which their webhooks are signed. */
 export class Endpoints {
@@ -379,14 +376,8 @@ export class Endpoints {
   /** The last position that the source has. @throws StatefoldError UNAVAILABLE where that is not known in time */
   async #lastOf(tenant: Awaited<ReturnType<TenantFeeds['open']>>, source: EndpointSource): Promise<number> {
     const feed = sourceOf(source).of(tenant);
-    const isCaughtUp = await within(
-      feed.caughtUp().then(() => true),
-      this.#options.answerDeadlineMs,
-    );
-    if (isCaughtUp === true) return feed.head - 1;
-    throw new StatefoldError('UNAVAILABLE', 'the tenant does not answer now; send the request again', {
-      retryAfterSeconds: FEED_RETRY_SECONDS,
-    });
+    await this.#options.inTime(feed.caughtUp());
+    return feed.head - 1;
   }
 
   #sealedHeaders(headers: Readonly<Record<string, string>>): EndpointEntity['headers'] {

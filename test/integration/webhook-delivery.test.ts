@@ -24,6 +24,7 @@ import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
 import { FeedHub } from '../../src/feed/hub.js';
+import { Deadlines, readsInTime } from '../../src/http/deadlines.js';
 import { Endpoints } from '../../src/webhooks/endpoints.js';
 import { WebhookDeliverer, type WebhookDelivererOptions } from '../../src/webhooks/webhook-deliverer.js';
 import {
@@ -119,7 +120,7 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
     lastSequence: () => Promise.resolve(feed.lastSequence()),
     notified: tenants,
     most: 100,
-    answerDeadlineMs: 10_000,
+    inTime: readsInTime(new Deadlines(10_000)),
     clock: systemClock,
   });
   const deliverer = (): WebhookDeliverer => {

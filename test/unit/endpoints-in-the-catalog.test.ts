@@ -5,6 +5,7 @@ import { CatalogRoom } from '../../src/catalog/catalog-room.js';
 import { Sealer } from '../../src/catalog/sealing.js';
 import { systemClock } from '../../src/core/clock.js';
 import { StatefoldError } from '../../src/core/errors.js';
+import { Deadlines, readsInTime } from '../../src/http/deadlines.js';
 import { Endpoints, type NewEndpoint } from '../../src/webhooks/endpoints.js';
 import { ListFeed, ListTenants, MapCatalog } from '../support/notifier-world.js';
 
@@ -26,7 +27,7 @@ function world(checkUrl = () => Promise.resolve()) {
     lastSequence: () => Promise.resolve(0),
     notified: tenants,
     most: 100,
-    answerDeadlineMs: 50,
+    inTime: readsInTime(new Deadlines(50)),
     clock: systemClock,
   });
   return { catalog, endpoints, feed };
@@ -105,6 +106,8 @@ test('few URLs of a tenant are looked up at once, however many requests name one
 
 test('an endpoint of a tenant that can not be caught up is refused in time, and takes no place of another', async (t) => {
   const { endpoints, feed } = world();
+  const alive = setInterval(() => undefined, 1000); // deadlines keep no process alive
+  t.after(() => clearInterval(alive));
   // A partition of the tenant that can't be had here, say.
   const stuck = t.mock.method(feed, 'caughtUp', () => new Promise(() => undefined));
   const late: NewEndpoint = { url: 'https://receiver.example/', source: { projectionId: 'p1' } };
