@@ -306,7 +306,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
       return;
     }
     const { value } = record.body;
-    const commit = storedCommit(record.offset, value, draft instanceof AppendDraft ? draft.eventIds : undefined);
+    const commit = draft instanceof AppendDraft ? draft.storedAt(record.offset) : storedCommit(record.offset, value);
     const { aggregateId, baseVersion } = value;
     if (baseVersion === 0) tables.addToType(value.aggregateType, aggregateId);
     tables.addCommit(aggregateId, headAfter(value), baseVersion, record.offset);
@@ -339,7 +339,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   #foldTransaction(offset: number, value: TransactionValue, draft: Draft<EventsBody> | undefined): void {
     const { tables } = this.#options;
     const own = draft instanceof TransactionDraft ? draft : undefined;
-    const commit = storedTransaction(offset, value, own?.eventIds);
+    const commit = own?.storedAt(offset) ?? storedTransaction(offset, value);
     for (const part of value.parts) {
       const { aggregateId, aggregateType, baseVersion } = part;
       if (baseVersion === ERASED_BASE) continue;
@@ -359,11 +359,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
       const end = drafts.findIndex((draft) => draft instanceof ControlDraft || draft instanceof EraseDraft);
       const commits = drafts.slice(0, end < 0 ? drafts.length : end) as (AppendDraft | TransactionDraft)[];
       if (commits.reduce((sum, draft) => sum + eventsOfDraft(draft), 0) > mostEvents) return [];
-      return commits.map((draft, i) =>
-        draft instanceof TransactionDraft
-          ? storedTransaction(offset + i, draft.body.value, draft.eventIds)
-          : storedCommit(offset + i, draft.body.value, draft.eventIds),
-      );
+      return commits.map((draft, i) => draft.storedAt(offset + i));
     });
   }
 

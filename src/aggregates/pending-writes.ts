@@ -21,6 +21,7 @@ import type {
   TransactionValue,
 } from '../core/records.js';
 import { tracing, type Span } from '../core/tracing.js';
+import { storedCommit, storedTransaction } from '../log/codec/commit-of-view.js';
 import type { Draft } from '../log/journal/partition-handler.js';
 import type { ErasureRow } from '../store/partition-tables.js';
 
@@ -84,6 +85,8 @@ export class PendingErase {
 }
 export type Waiting = PendingAppend | PendingTransaction | PendingErase | PendingControl;
 export class AppendDraft implements Draft<EventsBody> {
+  #stored: AggregateCommit | undefined;
+
   constructor(
     readonly body: { readonly kind: 'Commit'; readonly value: CommitValue },
     readonly keyPrefix: string,
@@ -91,11 +94,19 @@ export class AppendDraft implements Draft<EventsBody> {
     readonly eventIds: readonly string[],
   ) {}
 
+  /** As it is stored at the offset: the same object to whoever foresees it and to the fold. */
+  storedAt(offset: number): AggregateCommit {
+    if (this.#stored?.offset !== offset) this.#stored = storedCommit(offset, this.body.value, this.eventIds);
+    return this.#stored;
+  }
+
   get span(): Span | undefined {
     return this.pending.span;
   }
 }
 export class TransactionDraft implements Draft<EventsBody> {
+  #stored: TransactionCommit | undefined;
+
   constructor(
     readonly body: { readonly kind: 'Transaction'; readonly value: TransactionValue },
     readonly keyPrefix: string,
@@ -103,6 +114,12 @@ export class TransactionDraft implements Draft<EventsBody> {
     /** The ids of each part's events. */
     readonly eventIds: readonly (readonly string[])[],
   ) {}
+
+  /** As it is stored at the offset. */
+  storedAt(offset: number): TransactionCommit {
+    if (this.#stored?.offset !== offset) this.#stored = storedTransaction(offset, this.body.value, this.eventIds);
+    return this.#stored;
+  }
 
   get span(): Span | undefined {
     return this.pending.span;

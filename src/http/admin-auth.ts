@@ -1,8 +1,8 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { StatefoldError } from '../core/errors.js';
 
-const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest();
+const sha256 = (text: string): Buffer => hash('sha256', text, 'buffer');
 
 /** Whether a request shows the admin key, in a time that tells nothing of it. */
 export function isAdminBy(adminKey: string): (request: IncomingMessage) => boolean {

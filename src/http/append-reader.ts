@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Hold } from '../core/budget.js';
 import { eventLoop } from '../core/event-loop.js';
@@ -17,15 +17,15 @@ import { COUNTED_BYTES, type MemoryOfRequests } from './request-memory.js';
 /** Whose body it is: that of `POST /events`, of `POST /events/batch` or of `POST /events/transaction`. */
 export type AppendForm = 'single' | 'batch' | 'transaction';
 
-const PATHS: Readonly<Record<AppendForm, string>> = {
-  single: 'POST /events\n',
-  batch: 'POST /events/batch\n',
-  transaction: 'POST /events/transaction\n',
+const PATHS: Readonly<Record<AppendForm, Buffer>> = {
+  single: Buffer.from('POST /events\n'),
+  batch: Buffer.from('POST /events/batch\n'),
+  transaction: Buffer.from('POST /events/transaction\n'),
 };
 
 /** By which a request that comes again with its key is told from another one with that key. */
 export const requestHashOf = (form: AppendForm, body: Buffer): Buffer =>
-  createHash('sha256').update(PATHS[form]).update(body).digest();
+  hash('sha256', Buffer.concat([PATHS[form], body]), 'buffer');
 
 export interface AppendReaderOptions {
   /** Without it each body may be parsed as it comes. */

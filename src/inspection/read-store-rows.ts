@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { State } from '../code-host/code-host.js';
 import { GENERATION_STRIDE } from '../core/event.js';
 import { chunksOf } from '../core/parts.js';
@@ -21,7 +21,7 @@ const ASKED_AT_ONCE = 200;
 const HASH = 'lower(hex(SHA256(state_raw))) AS state_hash';
 
 export const isRowOf = ({ stateHash }: Pick<KeyRow, 'stateHash'>, state: State): boolean =>
-  stateHash === (state === null ? null : createHash('sha256').update(state).digest('hex'));
+  stateHash === (state === null ? null : hash('sha256', state, 'hex'));
 
 /** Rows of the read store as they are now, by id. @throws where it is away */
 export async function aggregateRows(

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { Catalog, SqlAccountEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
@@ -55,7 +55,7 @@ export class TenantAccounts {
       ...(asked.name !== undefined && { name: asked.name }),
       createdAt: isoTimestamp(now()),
       createdBy: asked.createdBy,
-      passwordHash: createHash('sha256').update(password).digest('hex'),
+      passwordHash: hash('sha256', password, 'hex'),
     };
     await this.#withRoom(tenantId, () => catalog.put('sqlAccount', account.accountId, 0, account));
     try {

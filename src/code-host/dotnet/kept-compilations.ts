@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DAY_MS } from '../../core/clock.js';
@@ -110,4 +110,4 @@ export class KeptCompilations {
   }
 }
 
-const sumOf = (bytes: Buffer | string): Buffer => createHash('sha256').update(bytes).digest();
+const sumOf = (bytes: Buffer | string): Buffer => hash('sha256', bytes, 'buffer');

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { closeSync, linkSync, openSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
@@ -50,7 +50,7 @@ type InUse = (holder: string | undefined) => DirectoryInUseError;
 
 /** The name is of a network namespace: processes of another one do not see it. */
 async function listenByName(directory: string, inUse: InUse): Promise<Server> {
-  const name = createHash('sha256').update(realpathSync(directory)).digest('hex').slice(0, 32);
+  const name = hash('sha256', realpathSync(directory), 'hex').slice(0, 32);
   const path = `\0statefold-${name}`;
   const server = answering();
   try {

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
@@ -105,7 +105,7 @@ function credentials(request: IncomingMessage, url: URL): Credentials | undefine
 
 /** Compared as digests, so that neither length nor prefix shows in the time it takes. */
 const same = (a: string, b: string): boolean =>
-  timingSafeEqual(createHash('sha256').update(a).digest(), createHash('sha256').update(b).digest());
+  timingSafeEqual(hash('sha256', a, 'buffer'), hash('sha256', b, 'buffer'));
 
 function single(request: IncomingMessage, name: string): string | undefined {
   const value = request.headers[name];
