@@ -136,6 +136,7 @@ export class Turns {
         share.deficit += Math.max(1, round / this.#shares.size);
         this.#take(share, round);
         // Whoever had its turn stands behind the others in the next round.
+        if (this.#shares.size === 1) continue;
         this.#shares.delete(tenantId);
         this.#shares.set(tenantId, share);
       }
