@@ -1,5 +1,6 @@
 import type { Change } from '../core/change.js';
-import { partsOf, type AggregateCommit, type StoredCommit } from '../core/event.js';
+import { EventSpan, partsOf, type AggregateCommit, type StoredCommit } from '../core/event.js';
+import { uuidText } from '../core/ids.js';
 import { overSlices } from '../core/slices.js';
 import {
   bytesOfRow,
@@ -10,6 +11,66 @@ import {
   type ProjectionStateRow,
 } from './read-store.js';
 import type { SinkProjectionState, SinkSource } from './sink-source.js';
+
+const SPAN = new EventSpan();
+
+/**
+ * An event as a row. What of it lies in the bytes of its record is made when it is written: rows wait in their thousands for their block,
+ * and what waits is what the collector copies.
+ */
+class SpannedEventRow implements EventRow {
+  constructor(
+    readonly tenant: string,
+    private readonly commit: AggregateCommit,
+    readonly version: number,
+    readonly event_type: string,
+    private readonly record: Buffer,
+    private readonly idAt: number,
+    private readonly dataAt: number,
+    private readonly dataEnd: number,
+    private readonly metadataBytes: number,
+  ) {}
+
+  get aggregate_type(): string {
+    return this.commit.aggregateType;
+  }
+
+  get aggregate_id(): string {
+    return this.commit.aggregateId;
+  }
+
+  get event_id(): string {
+    return uuidText(this.record, this.idAt);
+  }
+
+  get timestamp(): number {
+    return this.commit.timestamp;
+  }
+
+  get correlation_id(): string {
+    return this.commit.correlationId ?? '';
+  }
+
+  get causation_id(): string {
+    return this.commit.causationId ?? '';
+  }
+
+  get data(): Buffer {
+    return this.record.subarray(this.dataAt, this.dataEnd);
+  }
+
+  get metadata(): Buffer | null {
+    return this.commit.metadata ?? null;
+  }
+
+  get log_offset(): number {
+    return this.commit.offset;
+  }
+
+  get jsonBytes(): number {
+    return this.dataEnd - this.dataAt + this.metadataBytes;
+  }
+}
 
 /** Rows of one tenant on their way into blocks that it shares with others. */
 export class Rows {
@@ -52,6 +113,27 @@ export class Rows {
   }
 
   #addEvents(tenant: string, commit: AggregateCommit): void {
+    if (!this.#addSpanned(tenant, commit)) this.#addMade(tenant, commit);
+  }
+
+  /** False: its events do not lie in its record as they are. */
+  #addSpanned(tenant: string, commit: AggregateCommit): boolean {
+    if (commit.spanOf === undefined || commit.eventCount === undefined) return false;
+    const metadataBytes = commit.metadata?.length ?? 0;
+    for (let i = 0; i < commit.eventCount; i++) {
+      // As it is of the first of them it is of all.
+      if (!commit.spanOf(i, SPAN)) return false;
+      const { bytes, idAt, eventType, dataAt, dataEnd } = SPAN;
+      const version = commit.baseVersion + i + 1;
+      const row = new SpannedEventRow(tenant, commit, version, eventType, bytes, idAt, dataAt, dataEnd, metadataBytes);
+      this.#events.push(row);
+      this.#bytes += bytesOfRow(row);
+    }
+    SPAN.letGo();
+    return true;
+  }
+
+  #addMade(tenant: string, commit: AggregateCommit): void {
     let version = commit.baseVersion;
     for (const event of commit.events) {
       const metadata = event.metadata ?? commit.metadata ?? null;
