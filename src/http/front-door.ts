@@ -75,6 +75,8 @@ export class FrontDoor {
       keepAliveTimeout: keepAliveTimeoutMs,
       connectionsCheckingInterval: Math.min(1_000, headersTimeoutMs),
       noDelay: true,
+      // Node would answer such a request before anybody has counted it.
+      requireHostHeader: false,
     };
   }
 
@@ -82,14 +84,25 @@ export class FrontDoor {
   #hung(server: Server): Server {
     server.maxConnections = this.#settings.maxConnections;
     server.on('request', (request, response) => {
-      if (this.#pipelines.takes(request, response)) this.#household.request(request, response);
+      if (this.#takes(request, response)) this.#household.request(request, response);
     });
     server.on('checkContinue', (request, response) => {
-      if (this.#pipelines.takes(request, response)) this.#household.checkContinue(request, response);
+      if (this.#takes(request, response)) this.#household.checkContinue(request, response);
+    });
+    server.on('checkExpectation', (request, response) => {
+      if (this.#takes(request, response)) response.writeHead(417).end();
     });
     server.on('clientError', (error: ClientError, socket) => this.#failed(error, socket));
     server.on('upgrade', (request, socket, head) => this.#household.upgrade(request, socket, head));
     return server;
+  }
+
+  /** False: the household has nothing to do for it. */
+  #takes(request: IncomingMessage, response: ServerResponse): boolean {
+    if (!this.#pipelines.takes(request, response)) return false;
+    if (request.headers.host !== undefined || request.httpVersion !== '1.1') return true;
+    response.writeHead(400, { Connection: 'close' }).end();
+    return false;
   }
 
   /** The request has no time by which it must have arrived: whoever reads it sees to it that it goes on. */

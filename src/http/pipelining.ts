@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { Tally } from '../core/tally.js';
+import { networkOf } from './address-connections.js';
 
 /** Requests of one connection that may wait for their answers. */
 const MOST_AHEAD = 16;
@@ -8,6 +10,7 @@ const MOST_AHEAD = 16;
 const MOST_AHEAD_TOGETHER = 4096;
 
 interface Connection {
+  readonly network: string;
   /** In their order. */
   readonly begun: ServerResponse[];
   /** How many of them were sent behind another one, and are not answered. */
@@ -23,6 +26,7 @@ export class Pipelines {
   readonly #connections = new WeakMap<Duplex, Connection>();
   /** Of all connections. */
   #ahead = 0;
+  readonly #aheadOf = new Tally();
   readonly #mostTogether: number;
 
   constructor(mostTogether = MOST_AHEAD_TOGETHER) {
@@ -36,7 +40,7 @@ export class Pipelines {
     let over = 0;
     while (isOver(begun[over])) over++;
     if (over > 0) begun.splice(0, over);
-    if (begun.length >= MOST_AHEAD || (begun.length > 0 && this.#ahead >= this.#mostTogether)) {
+    if (begun.length >= MOST_AHEAD || (begun.length > 0 && !this.#hasRoom(connection))) {
       socket.destroy();
       return false;
     }
@@ -45,14 +49,22 @@ export class Pipelines {
     return true;
   }
 
+  /** An address has at most as many as are left for others: one takes half of them, two a third each, and some are left beside any. */
+  #hasRoom({ network }: Connection): boolean {
+    return this.#ahead + this.#aheadOf.of(network) < this.#mostTogether;
+  }
+
   #count(connection: Connection, response: ServerResponse): void {
-    this.#ahead++;
-    connection.ahead++;
+    this.#add(connection, 1);
     response.once('close', () => {
-      if (connection.ahead === 0) return;
-      this.#ahead--;
-      connection.ahead--;
+      if (connection.ahead > 0) this.#add(connection, -1);
     });
+  }
+
+  #add(connection: Connection, requests: number): void {
+    this.#ahead += requests;
+    connection.ahead += requests;
+    this.#aheadOf.add(connection.network, requests);
   }
 
   /** The answer to the latest request of the connection. */
@@ -62,11 +74,10 @@ export class Pipelines {
 
   #begin(socket: Socket): Connection {
     const begun: ServerResponse[] = [];
-    const connection = { begun, ahead: 0 };
+    const connection = { network: networkOf(socket.remoteAddress ?? ''), begun, ahead: 0 };
     this.#connections.set(socket, connection);
     socket.once('close', () => {
-      this.#ahead -= connection.ahead;
-      connection.ahead = 0;
+      this.#add(connection, -connection.ahead);
       for (const one of begun.splice(0)) {
         if (isOver(one)) continue;
         one.destroy();

@@ -6,7 +6,7 @@ import test, { type TestContext } from 'node:test';
 import { Pipelines } from '../../src/http/pipelining.js';
 import { until } from '../support/service.js';
 
-async function served(t: TestContext, pipelines = new Pipelines()) {
+async function served(t: TestContext, pipelines = new Pipelines(), localAddress = '127.0.0.1') {
   const begun: ServerResponse[] = [];
   let closed = 0;
   const server = createServer((request, response) => {
@@ -20,7 +20,8 @@ async function served(t: TestContext, pipelines = new Pipelines()) {
     server.closeAllConnections();
     server.close();
   });
-  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const { port } = server.address() as AddressInfo;
+  const client = connect({ port, host: '127.0.0.1', localAddress });
   t.after(() => client.destroy());
   await once(client, 'connect');
   return { client, begun, closed: () => closed };
@@ -65,26 +66,33 @@ test('whoever sends more ahead than is taken loses the connection, and nothing s
   assert.ok(begun.every(({ destroyed }) => destroyed));
 });
 
-test('all connections together have so many sent ahead, and one that sends a request at a time is served', async (t) => {
-  const pipelines = new Pipelines(10);
-  const [first, second, third] = [await served(t, pipelines), await served(t, pipelines), await served(t, pipelines)];
-  send(first.client, 11);
-  await until(() => first.begun.length === 11);
+test('an address has as many sent ahead as are left for others, and one that sends a request at a time is served', async (t) => {
+  const pipelines = new Pipelines(12);
+  const from = (address: string) => served(t, pipelines, address);
+  const [first, second, third] = [await from('127.0.0.1'), await from('127.0.0.1'), await from('127.0.0.1')];
+  send(first.client, 7);
+  await until(() => first.begun.length === 7);
   send(second.client, 2);
   await until(() => second.client.closed);
   assert.equal(second.begun.length, 1);
   send(third.client, 1);
   await until(() => third.begun.length === 1);
+  const other = await from('127.0.0.2');
+  send(other.client, 4);
+  await until(() => other.begun.length === 4);
+  send(other.client, 1);
+  await until(() => other.client.closed);
+  assert.equal(other.begun.length, 4);
   // As they are answered, and as their connection goes, there is room again.
-  for (const response of first.begun.slice(0, 6)) response.end();
-  await until(() => first.closed() === 6);
-  send(third.client, 5);
-  await until(() => third.begun.length === 6);
+  for (const response of first.begun.slice(0, 4)) response.end();
+  await until(() => first.closed() === 4);
+  send(third.client, 3);
+  await until(() => third.begun.length === 4);
   first.client.destroy();
-  await until(() => first.closed() === 11);
-  send(third.client, 5);
-  await until(() => third.begun.length === 11);
-  const fourth = await served(t, pipelines);
-  send(fourth.client, 2);
-  await until(() => fourth.client.closed);
+  await until(() => first.closed() === 7);
+  send(third.client, 3);
+  await until(() => third.begun.length === 7);
+  const last = await from('127.0.0.1');
+  send(last.client, 2);
+  await until(() => last.client.closed);
 });
