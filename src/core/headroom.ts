@@ -1,4 +1,5 @@
 import { background, type Background } from './background.js';
+import { Rota } from './rota.js';
 
 /** What the event loop did since it began, as `performance.eventLoopUtilization()` tells: milliseconds. */
 export interface LoopTimes {
@@ -34,8 +35,8 @@ export class Headroom {
   readonly #now: () => number;
   readonly #after: (milliseconds: number, work: () => void) => void;
   readonly #clients: Pick<Background, 'isShared'>;
-  /** By tenant, in the order of their turns. */
-  readonly #waiting = new Map<string, (() => void)[]>();
+  /** By tenant. */
+  readonly #waiting = new Rota<() => void>();
   #pausing = false;
   #lookedAt = -Infinity;
   #last: LoopTimes = { idle: 0, active: 0 };
@@ -61,11 +62,7 @@ export class Headroom {
   /** Undefined: the next portion may begin. Else when the promise resolves. */
   turn(tenantId: string): Promise<void> | undefined {
     if (!this.#pausing && !this.#isDue()) return undefined;
-    const turn = new Promise<void>((resolve) => {
-      const others = this.#waiting.get(tenantId);
-      if (others === undefined) this.#waiting.set(tenantId, [resolve]);
-      else others.push(resolve);
-    });
+    const turn = new Promise<void>((resolve) => this.#waiting.push(tenantId, resolve));
     if (!this.#pausing) this.#pause();
     return turn;
   }
@@ -87,20 +84,10 @@ export class Headroom {
     this.#after(pause, () => {
       this.#pausing = false;
       // Those that waited meanwhile go on until the next pause is due.
-      do this.#next();
-      while (this.#waiting.size > 0 && !this.#isDue());
-      if (this.#waiting.size > 0) this.#pause();
+      do this.#waiting.shift()?.();
+      while (this.#waiting.length > 0 && !this.#isDue());
+      if (this.#waiting.length > 0) this.#pause();
     });
-  }
-
-  /** The first portion of the tenant whose turn it is, which then stands behind the others. */
-  #next(): void {
-    for (const [tenantId, waiting] of this.#waiting) {
-      const go = waiting.shift();
-      this.#waiting.delete(tenantId);
-      if (waiting.length > 0) this.#waiting.set(tenantId, waiting);
-      return go?.();
-    }
   }
 
   #look(now: number): void {

@@ -1,18 +1,37 @@
 import { background, type Background } from './background.js';
+import { Rota } from './rota.js';
 
 /** What takes its turn, in units of about a tenth of a millisecond of the event loop. */
 interface Waiting {
   readonly cost: number;
+  readonly connection: Connection | undefined;
   go(): void;
+}
+
+/** Of a client. */
+interface Connection {
+  readonly destroyed: boolean;
+}
+
+/** Who asks. */
+export interface Asker {
+  /** False: no client of a tenant does. */
+  readonly isTenant?: boolean;
+  /** Of those who share one share: they take turns within it. */
+  readonly within?: string;
+  /** Where it has gone the turn may come early: there is nothing to be done on it. */
+  readonly connection?: Connection;
 }
 
 /** Of a tenant that has had a turn in this round of the loop, or waits for one. */
 interface Share {
-  readonly waiting: Waiting[];
+  readonly waiting: Rota<Waiting>;
   /** What it may take at its turn; it is saved up only while it waits. */
   deficit: number;
   /** What it has taken in this round. */
   spent: number;
+  /** When so many wait it is looked for those whose connection has gone. */
+  lookAt: number;
 }
 
 export interface TurnsOptions {
@@ -31,6 +50,10 @@ export interface TurnsOptions {
 const UNIT_BYTES = 4096;
 /** What the bytes of a body cost. */
 export const costOfBytes = (bytes: number): number => bytes / UNIT_BYTES;
+
+/** Who opens connections, asks and goes, again and again, leaves nothing behind but so many. */
+const LEAST_LOOKED_AT = 512;
+const CLIENT: Asker = {};
 
 const ROUND = 16;
 const AT_ONCE = 8;
@@ -88,12 +111,16 @@ export class Turns {
   }
 
   /** Undefined: it may begin at once. Else it is to wait for the promise, and then begin on that very turn. */
-  enter(tenantId: string, wanted: number, isTenant = true): Promise<void> | undefined {
+  enter(tenantId: string, wanted: number, asker: Asker = CLIENT): Promise<void> | undefined {
+    const { isTenant = true, within = '', connection } = asker;
     if (isTenant) this.#clients.asked(tenantId);
     // What takes more than a round, takes a round.
     const cost = Math.min(wanted, this.#round);
     let share = this.#shares.get(tenantId);
-    if (share === undefined) this.#shares.set(tenantId, (share = { waiting: [], deficit: 0, spent: 0 }));
+    if (share === undefined) {
+      share = { waiting: new Rota(), deficit: 0, spent: 0, lookAt: LEAST_LOOKED_AT };
+      this.#shares.set(tenantId, share);
+    }
     if (!this.#ends) this.#endRound();
     if (share.waiting.length === 0 && (share.spent === 0 || share.spent + cost <= this.#atOnce * this.#part)) {
       share.spent += cost;
@@ -102,7 +129,18 @@ export class Turns {
     }
     const { waiting } = share;
     this.#waiting++;
-    return new Promise((resolve) => waiting.push({ cost, go: resolve }));
+    const turn = new Promise<void>((go) => waiting.push(within, { cost, connection, go }));
+    if (waiting.length >= share.lookAt) this.#lookAt(share);
+    return turn;
+  }
+
+  /** Those whose connection has gone wait no more. */
+  #lookAt(share: Share): void {
+    const { waiting } = share;
+    const gone = waiting.remove(({ connection }) => connection?.destroyed === true);
+    this.#waiting -= gone.length;
+    share.lookAt = Math.max(LEAST_LOOKED_AT, 2 * waiting.length);
+    for (const one of gone) one.go();
   }
 
   #endRound(): void {
@@ -143,7 +181,7 @@ export class Turns {
   }
 
   #take(share: Share, round: number): void {
-    for (let next = share.waiting[0]; next !== undefined && next.cost <= share.deficit; next = share.waiting[0]) {
+    for (let next = share.waiting.first; next !== undefined && next.cost <= share.deficit; next = share.waiting.first) {
       share.waiting.shift();
       share.deficit -= next.cost;
       share.spent += next.cost;

@@ -31,7 +31,7 @@ export class Replays {
   async page<T>(tenantId: string, read: () => Promise<T>): Promise<T> {
     const reading = await this.#begun(tenantId);
     try {
-      await (this.#turns.enter(tenantId, PAGE_COST, false) ?? nextTurn());
+      await (this.#turns.enter(tenantId, PAGE_COST, { isTenant: false }) ?? nextTurn());
       return await read();
     } finally {
       this.#ended(tenantId, reading);

@@ -10,7 +10,7 @@ import {
   type BodyLimits,
   type TransactionBody,
 } from './append-body.js';
-import { declaredLength, readBody } from './body.js';
+import { declaredLength, readBody, RequestAbortedError } from './body.js';
 import type { Dues } from './dues.js';
 import { COUNTED_BYTES, type MemoryOfRequests } from './request-memory.js';
 
@@ -59,7 +59,7 @@ export class AppendReader {
     if (!(length <= COUNTED_BYTES)) return this.#readLong(request, tenantId, length);
     // As with nearly all appends: nothing is held, and no frame made, where its turn has come.
     const body = await readBody(request, this.#limits.maxBodyBytes);
-    const turn = this.#turns?.enter(tenantId, 1 + costOfBytes(body.length));
+    const turn = this.#turnFor(body, request, tenantId);
     if (turn === undefined) return body;
     try {
       await this.#held(tenantId, body.length, () => turn);
@@ -91,8 +91,16 @@ export class AppendReader {
     return this.#held(tenantId, Number.isNaN(length) ? maxBodyBytes : length, async (hold) => {
       const body = await readBody(request, maxBodyBytes);
       hold.set(body.length);
-      await this.#turns?.enter(tenantId, 1 + costOfBytes(body.length));
+      await this.#turnFor(body, request, tenantId);
       return body;
+    });
+  }
+
+  /** Rejects where nobody is there for the answer any more. */
+  #turnFor(body: Buffer, { socket }: IncomingMessage, tenantId: string): Promise<void> | undefined {
+    const turn = this.#turns?.enter(tenantId, 1 + costOfBytes(body.length), { connection: socket });
+    return turn?.then(() => {
+      if (socket.destroyed) throw new RequestAbortedError();
     });
   }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { StatefoldError } from '../core/errors.js';
 
-/** The client went away before its body was whole: there is nobody to answer. */
+/** The client went away before its body was whole, or its turn had come: there is nobody to answer. */
 export class RequestAbortedError extends Error {
   override readonly name = 'RequestAbortedError';
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { hasCode } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
 import type { Turns } from '../core/turns.js';
+import { networkOf } from './address-connections.js';
 import type { Authenticator } from './auth.js';
 import type { Pace } from './pace.js';
 
@@ -12,16 +13,19 @@ const PROBE_COST = 1;
 
 /**
  * Those who show no key that is in force share the event loop by their addresses. Addresses fall into so many shares: a table with
- * one for each would grow with what a flood claims to come from, and so would its part of the loop. No tenant's id has a space.
+ * one for each would grow with what a flood claims to come from, and so would its part of the loop. Within a share they
+ * take turns by their addresses. No tenant's id has a space.
  */
 const STRANGERS = 16;
-export const strangerOf = (address: string | undefined): string => `stranger ${partitionOf(address ?? '', STRANGERS)}`;
+export const strangerOf = (address: string | undefined): string =>
+  `stranger ${partitionOf(networkOf(address ?? ''), STRANGERS)}`;
 /**
  * Who watches the process has shares of its own: behind all else that strangers ask for it would take a process that is well for one that
  * is not. A few: each is one more that a flood from many addresses has.
  */
 const WATCHERS = 4;
-export const watcherOf = (address: string | undefined): string => `watcher ${partitionOf(address ?? '', WATCHERS)}`;
+export const watcherOf = (address: string | undefined): string =>
+  `watcher ${partitionOf(networkOf(address ?? ''), WATCHERS)}`;
 /** Who shows the admin key, as other processes of a cluster do: who is to end a flood of strangers does not wait behind it. */
 export const ADMIN = 'the admin';
 /** As whom one asks who shows no key of a tenant that is in force. */
@@ -81,13 +85,23 @@ export class Dues {
     }
   }
 
-  /** The turn of a request, unless it had one. Undefined: it may begin, or be answered, at once; else when the promise resolves. */
+  /**
+   * The turn of a request, unless it had one. Undefined: it may begin, or be answered, at once; else when the promise resolves, unless its
+   * connection has gone by then: nobody has paid for it.
+   */
   turn(request: IncomingMessage, as: Asking = 'stranger'): Promise<void> | undefined {
     if (this.#turned.has(request)) return undefined;
     this.#turned.add(request);
-    const known = this.#options.authenticator.find(request);
-    const who = known?.tenantId ?? shareOf(as, request.socket.remoteAddress);
-    return this.#options.turns.enter(who, as === 'watcher' ? PROBE_COST : REQUEST_COST, known !== undefined);
+    const { socket } = request;
+    const { remoteAddress } = socket;
+    const tenantId = this.#options.authenticator.find(request)?.tenantId;
+    return this.#options.turns.enter(
+      tenantId ?? shareOf(as, remoteAddress),
+      as === 'watcher' ? PROBE_COST : REQUEST_COST,
+      tenantId === undefined
+        ? { isTenant: false, within: networkOf(remoteAddress ?? ''), connection: socket }
+        : { connection: socket },
+    );
   }
 }
 

@@ -109,7 +109,10 @@ export class Requests implements Pick<Household, 'request' | 'checkContinue'> {
     // Before the router: to find the route of a request takes as long as many a request does. What is answered without a key too.
     const turn = dues.turn(request, isProbe ? 'watcher' : isAdmin(request) ? 'admin' : 'stranger');
     if (turn === undefined) serve();
-    else void turn.then(serve);
+    else
+      void turn.then(() => {
+        if (!request.socket.destroyed) serve();
+      });
   }
 
   /** What is answered past the router, observed as what goes through it is. */

@@ -70,4 +70,6 @@ test('who shows no key has a turn by the address, of a few shares however many a
   for (const name of shares) assert.match(name, / /);
   assert.equal(strangerOf('192.0.2.1'), strangerOf('192.0.2.1'));
   assert.ok(shares.has(strangerOf(undefined)));
+  // Who has one address of an IPv6 network has all of them.
+  assert.equal(strangerOf('2001:db8::1'), strangerOf('2001:db8::ffff:1'));
 });

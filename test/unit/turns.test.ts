@@ -57,6 +57,35 @@ describe('turns', () => {
     assert.equal(await round(0.05), 16);
   });
 
+  it('of several within one share go in turn, however many one of them asks for', async () => {
+    const { turns, next } = world();
+    const began: string[] = [];
+    const ask = (within: string): void => {
+      const turn = turns.enter('strangers', 1, { isTenant: false, within });
+      void turn?.then(() => began.push(within));
+    };
+    for (let i = 0; i < 1000; i++) ask('flood');
+    ask('other');
+    await next();
+    assert.ok(began.indexOf('other') >= 0 && began.indexOf('other') < 2, began.join(', '));
+  });
+
+  it('are kept for nobody who has gone, however many ask and go', async () => {
+    const { turns, next } = world();
+    const stays = { destroyed: false };
+    let begun = 0;
+    void turns.enter('a', 16, { connection: stays });
+    void turns.enter('a', 16, { connection: stays })?.then(() => begun++);
+    for (let i = 0; i < 100_000; i++) {
+      const connection = { destroyed: false };
+      void turns.enter('a', 1, { connection });
+      connection.destroyed = true;
+    }
+    assert.ok(turns.waiting < 1024, `${turns.waiting} wait`);
+    await next();
+    assert.equal(begun, 1);
+  });
+
   it('are half as many in a round while several tenants ask, and two requests at least', async () => {
     const { began, ask, next, clock, clients } = world();
     clients.isShared = true;
