@@ -138,7 +138,8 @@ export class Erasures {
   async #erase(aggregateId: string): Promise<void> {
     const { tables, partition, log, ref } = this.#options;
     await partition.caughtUpAsOwner();
-    const dead: Buffer[] = [];
+    // As texts: a small buffer is a part of a pool, in which the events that were read with it would stay, all of the aggregate.
+    const dead: string[] = [];
     // Once, unless a former owner writes meanwhile: its redaction of a record may be the one that counts.
     for (let isWhole = false; !isWhole && !this.#closed;) {
       await log.refresh();
@@ -164,7 +165,7 @@ export class Erasures {
         for (const record of slice.flatMap((offset) => found.get(offset) ?? [])) {
           const before = erased.get(record.offset) ?? [];
           const { isDead, isRedacted } = await this.#without(record, { aggregateId, before, voids });
-          if (isDead) dead.push(record.key);
+          if (isDead) dead.push(record.key.toString('latin1'));
           if (!isRedacted) continue;
           partly.add(record.offset);
           rewritten += record.value?.length ?? 0;
@@ -179,7 +180,7 @@ export class Erasures {
     for (let at = 0; at < dead.length && !this.#closed; at += AT_ONCE)
       await log.append(
         ref,
-        dead.slice(at, at + AT_ONCE).map((key) => ({ key, value: null })),
+        dead.slice(at, at + AT_ONCE).map((key) => ({ key: Buffer.from(key, 'latin1'), value: null })),
       );
     await log.tidy();
     if (this.#closed) throw new Error('the tenant is closed');
