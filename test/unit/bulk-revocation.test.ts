@@ -1,4 +1,4 @@
-// A key that is revoked while a line waits for its turn: the line is not taken.
+// A key that is revoked, or expires, while a line waits for its turn: the line is not taken.
 import assert from 'node:assert/strict';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PassThrough, Readable } from 'node:stream';
@@ -11,7 +11,8 @@ import { UNBOUNDED_REQUESTS } from '../../src/http/request-memory.js';
 /** Long enough for a turn of its own. */
 const LINE = `{"aggregateId":"a","eventType":"T","data":"${'x'.repeat(64 * 1024)}"}\n`;
 
-test('a line that waited for its turn while the key was revoked is refused', async () => {
+/** What the stream is told when the first of these lines waits for its turn, and the key is not in force behind that. */
+async function told(lines: string, isHeard: boolean): Promise<{ readonly line: number; readonly code: string }> {
   const principal = { tenantId: 't', keyId: 'k' };
   let isRevoked = false;
   let revoke = (): void => undefined;
@@ -26,7 +27,7 @@ test('a line that waited for its turn while the key was revoked is refused', asy
         onRevoked: (listener: (keyId: string, why: 'revoked') => void) => {
           revoke = () => {
             isRevoked = true;
-            listener(principal.keyId, 'revoked');
+            if (isHeard) listener(principal.keyId, 'revoked');
           };
         },
       },
@@ -44,7 +45,7 @@ test('a line that waited for its turn while the key was revoked is refused', asy
     idleMs: 60_000,
     untimed: () => undefined,
   } as unknown as BulkOptions;
-  const request = Object.assign(Readable.from([Buffer.from(LINE)]), {
+  const request = Object.assign(Readable.from([Buffer.from(lines)]), {
     url: '/events/bulk',
     headers: { 'content-type': 'application/x-ndjson' },
     socket: { destroySoon: () => undefined },
@@ -57,6 +58,18 @@ test('a line that waited for its turn while the key was revoked is refused', asy
   }) as unknown as ServerResponse;
   const answers = text(answer);
   await new BulkRoute(options).serve(request, response, 'r');
-  const told = JSON.parse(await answers) as { readonly line: number; readonly code: string };
-  assert.deepEqual([told.line, told.code], [1, 'UNAUTHENTICATED']);
+  return JSON.parse((await answers).trim().split('\n').at(-1) ?? '') as {
+    readonly line: number;
+    readonly code: string;
+  };
+}
+
+test('a line that waited for its turn while the key was revoked is refused', async () => {
+  const { line, code } = await told(LINE, true);
+  assert.deepEqual([line, code], [1, 'UNAUTHENTICATED']);
+});
+
+test('so is one while the key expired, which nobody tells, behind lines of the same bytes that were taken', async () => {
+  const { line, code } = await told(`{}\n${LINE}`, false);
+  assert.deepEqual([line, code], [2, 'UNAUTHENTICATED']);
 });

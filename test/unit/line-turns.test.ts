@@ -44,3 +44,14 @@ test('nothing waits where there is room', () => {
   assert.equal(turns.pay(COST), undefined);
   assert.equal(seen.flushes, 0);
 });
+
+test('a long line waits as often as short ones that cost as much', async () => {
+  let [asked, pauses] = [0, 0];
+  const { turns } = world(() => {
+    if (++asked % 2 === 1) return undefined;
+    pauses++;
+    return Promise.resolve();
+  });
+  await turns.pay(10 * COST);
+  assert.deepEqual([asked, pauses], [10, 5]);
+});

@@ -182,14 +182,17 @@ class BulkStream implements LaneHost {
     let refused: unknown;
     try {
       for (let chunk = await this.#source.next(); chunk !== undefined; chunk = await this.#source.next()) {
-        // Who is revoked or suspended meanwhile is stopped; that a key has expired is seen with the next bytes.
+        // Who is revoked or suspended meanwhile is stopped; that a key has expired is seen with the next bytes, and behind each wait.
         let looked = false;
         const blank = this.#lines.blank;
         for (const line of this.#lines.push(chunk)) {
           partial.set(0);
           const turn = this.#turnOf(line);
-          if (turn !== undefined) await turn;
-          // Behind the wait, which may be long.
+          if (turn !== undefined) {
+            await turn;
+            // It may have been long, and the key has expired in it.
+            looked = false;
+          }
           if (!looked || this.#stopping) refused ??= this.#refusal();
           looked = true;
           if (refused !== undefined) {

@@ -32,17 +32,29 @@ export class LineTurns {
     if (this.#owed < TURN_COST) return undefined;
     const owed = this.#owed;
     this.#owed = 0;
-    const pause = this.room.turn(this.tenantId);
-    return pause === undefined ? this.#enter(owed) : this.#enterBehind(pause, owed);
+    // A long line has the pauses of as many short ones.
+    for (let portions = Math.floor(owed / TURN_COST); portions > 0; portions--) {
+      const pause = this.room.turn(this.tenantId);
+      if (pause !== undefined) return this.#enterBehind(pause, portions - 1, owed);
+    }
+    return this.#enter(owed);
   }
 
-  async #enterBehind(pause: Promise<void>, owed: number): Promise<void> {
+  async #enterBehind(pause: Promise<void>, portions: number, owed: number): Promise<void> {
+    await this.#behind(pause);
+    for (let left = portions; left > 0; left--) {
+      const next = this.room.turn(this.tenantId);
+      if (next !== undefined) await this.#behind(next);
+    }
+    await this.#enter(owed);
+  }
+
+  async #behind(pause: Promise<void>): Promise<void> {
     const began = performance.now();
     await within(pause, Math.max(0, GATHERED_MS - this.#paused));
     this.#paused += performance.now() - began;
     if (this.#paused >= GATHERED_MS) await this.#flushed();
     await pause;
-    await this.#enter(owed);
   }
 
   #enter(owed: number): Promise<void> | undefined {
