@@ -40,6 +40,8 @@ export interface StandbyProjectionsOptions {
 export class StandbyProjections implements SteppedWork {
   readonly #options: StandbyProjectionsOptions;
   #units: RevisionUnit[] = [];
+  /** Of a revision to which the rows of the one before are being copied. */
+  #swapped: readonly RevisionUnit[] = [];
   readonly #steps = new Steps(this);
 
   constructor(options: StandbyProjectionsOptions) {
@@ -67,9 +69,25 @@ export class StandbyProjections implements SteppedWork {
   recorded(change: Change, inputOffset: number): void {
     if (this.#steps.closed) return;
     if (inputOffset < this.#options.cursor.stored) {
-      storeChange(this.#options.tables, this.#units, change);
+      this.#storeLate(change);
       this.#options.changes.passed(inputOffset);
     } else this.signal();
+  }
+
+  /**
+   * Another owner told it, who folded the input without what was erased meanwhile. Nothing of the projection was told of any input
+   * behind it: each revision that took the place of its own since has its key as it is told here.
+   */
+  #storeLate(change: Change): void {
+    const { tables } = this.#options;
+    const { projectionId, revision, className } = change;
+    const live = tables.liveProjection(projectionId);
+    if (live?.revision !== revision && live?.past?.some((one) => one.revision === revision) !== true) return;
+    // One that goes on after a restart may have copied the row that was there.
+    if (this.#swapped[0]?.projectionId !== projectionId) tables.setSwap(projectionId, undefined);
+    for (const unit of [...this.#units, ...this.#swapped])
+      if (unit.projectionId === projectionId && unit.className === className)
+        storeChange(tables, [unit], { ...change, revision: unit.revision });
   }
 
   failed(error: unknown, again: boolean): void {
@@ -169,7 +187,10 @@ export class StandbyProjections implements SteppedWork {
       if (this.#steps.closed) throw new Error('the tenant is followed no more');
     };
     const plan = { tables, swap, before, offset, slice: this.#options.slice ?? SLICE, mustGoOn };
-    const changed = await new FollowingSwap(plan, (past) => changes.recordedPast(offset, past)).run();
+    this.#swapped = unitsOf(projectionId, swap);
+    const changed = await new FollowingSwap(plan, (past) => changes.recordedPast(offset, past))
+      .run()
+      .finally(() => (this.#swapped = []));
     this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...unitsOf(projectionId, swap)];
     const halted = before !== undefined && this.#options.code.isHalted(revisionUnit(projectionId, before.revision));
     goLive(tables, swap, before, offset, changed, halted ? 0 : this.#options.keptRevisions);

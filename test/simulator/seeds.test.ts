@@ -145,8 +145,10 @@ const ERASING_ONCE_WRONG = 2079;
 /**
  * Changes of an input that is erased, which come while a standby is at a later input that it has read: it went past them. And an input in
  * parts, of which the event that was told last was erased before the next owner went on: what came behind it was never told.
+ * A change of an input that a former owner had passed, which was told when the next revision was live in its store: the key was as before
+ * it there. And what a former owner shows that has not heard of such a change.
  */
-const AMONG_STANDBYS = [5018, 312];
+const AMONG_STANDBYS = [5018, 312, 2632, 2216];
 it('11: seeds with erasures that showed a mistake once', async () => {
   for (const plan of [erasingPlanOf(ERASING_ONCE_WRONG), ...AMONG_STANDBYS.map(standbysWithErasures)]) {
     const outcome = await simulate(plan);

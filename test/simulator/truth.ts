@@ -48,6 +48,8 @@ export interface Truth {
   readonly changes: readonly TrueChange[];
   /** By aggregate, the step in which its erasure landed. */
   readonly erased: ReadonlyMap<string, number>;
+  /** Of each of these, where in the log that is. */
+  readonly erasedAt: ReadonlyMap<string, number>;
   /** All commits that were written, those too that do not count. */
   readonly written: readonly CommitValue[];
   readonly voids: number;
@@ -93,8 +95,12 @@ export function truthOf(log: SimLog): Truth {
   const commits: TrueCommit[] = [];
   const byAggregate = new Map<string, TrueCommit[]>();
   const erased = new Map<string, number>();
+  const erasedAt = new Map<string, number>();
   const events = foldTopic<EventsBody>(log, EVENTS, codecs.events, new EventsJudge(), (body, offset, step) => {
-    if (body.kind === 'Erase') erased.set(body.value.aggregateId, step);
+    if (body.kind === 'Erase') {
+      erased.set(body.value.aggregateId, step);
+      erasedAt.set(body.value.aggregateId, offset);
+    }
     if (body.kind === 'ProjectionSwap') inputs.push({ swap: body.value, offset });
     if (body.kind === 'ProjectionRelease') inputs.push({ release: body.value, offset });
     if (body.kind === 'ReducerFault' || body.kind === 'ReducerRelease') reducers.push(body);
@@ -136,6 +142,7 @@ export function truthOf(log: SimLog): Truth {
     byAggregate,
     changes,
     erased,
+    erasedAt,
     written,
     voids,
     epochs: events.epoch,

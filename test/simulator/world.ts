@@ -161,6 +161,8 @@ const EMPTY_ROW = 'null';
 /** In the words of a problem, before the keys that were not compared. */
 export const LEFT_OUT = 'left out were';
 const rowText = (state: Buffer | null, faulted: boolean): string => `${state?.toString() ?? null}${faulted ? '!' : ''}`;
+/** What a state says of the events that it was made of. */
+const tokensOf = (row: string): readonly string[] => row.match(/\d+\.\d+/g) ?? [];
 const hasFaults = ({ task: { faulted } }: Running): boolean => faulted.aggregates + faulted.keys > 0;
 const MAX_STEPS = 20_000;
 const ATTEMPTS = 4;
@@ -595,7 +597,7 @@ export class World {
       if (running?.open !== true || running.standby || running.task.status !== 'RUNNING') continue;
       const { task } = running;
       for (const projectionId of this.deployed.keys()) {
-        const { building } = task.projections.life(projectionId);
+        const { building, erasedSinceBuild } = task.projections.life(projectionId);
         if (!this.#eyes.chance(building?.final === true ? 0.3 : seldom)) continue;
         const { projections } = task.inspection;
         const live = projections.live(projectionId);
@@ -605,12 +607,19 @@ export class World {
         const truth = truthOf(this.log);
         const { changes } = truth;
         const forgotten = this.#forgotten(truth, projectionId, end);
-        for (const { value } of changes)
-          if (value.projectionId === projectionId && value.inputOffset < end)
+        const unheard = this.#unheard(truth, projectionId, task.changes.lastSequence());
+        for (const { sequence, value } of changes)
+          if (value.projectionId === projectionId && value.inputOffset < end && !unheard.has(sequence))
             told.set(value.key, rowText(value.state, value.fault !== null));
         const seen = [...projections.rows(projectionId, live.revision)].map(
           ([key, , { state, fault }]) => [key, rowText(state, fault !== undefined)] as const,
         );
+        if (!erasedSinceBuild)
+          for (const [key, row] of seen)
+            if (tokensOf(row).some((token) => this.#isErased(truth, token, end)))
+              this.problems.push(
+                `erasure: ${running.process.id} says that ${projectionId}@${live.revision} has nothing of what was erased, and ${key} is ${row}`,
+              );
         const text = (rows: Iterable<readonly [string, string]>): string =>
           [...rows]
             .filter(([key, row]) => row !== EMPTY_ROW && !forgotten.has(key))
@@ -655,6 +664,34 @@ export class World {
       else if (gone.has(value.inputOffset)) forgotten.add(value.key);
     }
     return forgotten;
+  }
+
+  /** The event was made by that part of a command whose aggregate is erased before the place. */
+  #isErased({ erasedAt }: Truth, token: string, end: number): boolean {
+    return this.commands.some(({ number, parts }) =>
+      parts.some(
+        ({ aggregateId, payloads }) =>
+          (erasedAt.get(aggregateId) ?? Infinity) < end && payloads.some(({ i }) => `${number}.${i}` === token),
+      ),
+    );
+  }
+
+  /**
+   * Sequences behind what a process has heard of, of keys that the next owner told of an input that was folded without what was erased,
+   * and of those that stand on them: a former owner that does not know yet that it is one may have passed the input.
+   */
+  #unheard({ changes, commits, erased }: Truth, projectionId: string, heard: number): ReadonlySet<number> {
+    const unheard = new Set<number>();
+    if (erased.size === 0) return unheard;
+    const whole = new Set(commits.map(({ offset }) => offset));
+    for (const { offset, value } of commits) if (erased.has(value.aggregateId)) whole.delete(offset);
+    const keys = new Set<string>();
+    for (const { sequence, value } of changes) {
+      if (value.projectionId !== projectionId || sequence <= heard) continue;
+      if (!whole.has(value.inputOffset)) keys.add(value.key);
+      if (keys.has(value.key)) unheard.add(sequence);
+    }
+    return unheard;
   }
 
   /** Whoever asks does not wait: what came of it is in the log, or not. */
