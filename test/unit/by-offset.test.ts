@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ByOffset } from '../../src/log/journal/by-offset.js';
+import { seeded } from '../support/load.js';
 
 test('rows are gone through in the order of their offsets, from any of them on, whatever the order in which they came', () => {
   const rows = new ByOffset(2);
@@ -47,3 +48,31 @@ test('offsets alone are kept too', () => {
   );
   assert.deepEqual([rows.has(1024), rows.has(1025), rows.get(1024)], [true, false, []]);
 });
+
+const ORDERS: Readonly<Record<string, (i: number, random: () => number) => number>> = {
+  'in order': (i) => 3 * i,
+  'against it': (i) => 1e7 - 3 * i,
+  'far apart': (i) => 1e6 * ((i * 7919) % 3000),
+  'between others': (i) => (i < 1500 ? 10_000 * i : 10_000 * 511 + (3000 - i)),
+  anywhere: (_, random) => Math.floor(4000 * random()),
+};
+
+for (const [name, offsetOf] of Object.entries(ORDERS))
+  test(`thousands of rows are found, and take the room of their numbers: ${name}`, () => {
+    const rows = new ByOffset(1);
+    const model = new Map<number, number>();
+    const random = seeded(7);
+    for (let i = 0; i < 3000; i++) {
+      const offset = offsetOf(i, random);
+      rows.set(offset, [i]);
+      model.set(offset, i);
+    }
+    const ascending = [...model.keys()].sort((a, b) => a - b);
+    assert.deepEqual(rows.offsets, ascending);
+    for (const [offset, i] of model) assert.deepEqual(rows.get(offset), [i]);
+    assert.deepEqual(
+      [...rows.within(ascending[700] as number, ascending[1800] as number)],
+      ascending.slice(700, 1801).map((offset) => [offset, [model.get(offset)]]),
+    );
+    assert.ok(rows.room <= 2.1 * model.size, `room for ${rows.room} rows is had for ${model.size}`);
+  });
