@@ -63,6 +63,8 @@ export class LatestRecords {
   readonly #dirty = new Set<string>();
   /** Where the last of ours lies that was not read yet, of keys that have one; infinite while it is under way. */
   readonly #own = new Map<string, number>();
+  /** Where the one before lies, of keys of which one is under way and the one before was not read yet. */
+  readonly #ownBefore = new Map<string, number>();
   /** The last that was read of a key while one of ours was under way. */
   readonly #met = new Map<string, { readonly value: Buffer | null; readonly offset: number }>();
   /** Too large when they were written last. */
@@ -168,6 +170,7 @@ export class LatestRecords {
 
   #wrote(key: string, value: Buffer | null, offset: number): void {
     this.#own.set(key, offset);
+    this.#ownBefore.delete(key);
     this.#tooLarge.delete(key);
     this.#kept.written?.(key, value, offset);
     const met = this.#takeMet(key);
@@ -245,6 +248,8 @@ export class LatestRecords {
     // Whoever waits longest comes first.
     const keys = [...firstOf(this.#payable(atOnce), pace?.keys ?? Infinity)];
     for (const key of keys) {
+      const own = this.#own.get(key) ?? Number.POSITIVE_INFINITY;
+      if (own < Number.POSITIVE_INFINITY) this.#ownBefore.set(key, own);
       this.#own.set(key, Number.POSITIVE_INFINITY);
       this.#dirty.delete(key);
     }
@@ -305,9 +310,13 @@ export class LatestRecords {
       logger.error({ partition: this.#partition, key, err: error }, `${what}: one is too large to be saved`);
     this.#tooLarge.add(key);
     this.#kept.refused?.(key);
-    // What others write of it counts again.
-    this.#own.delete(key);
+    // What others write of it counts again, and what was written here before that does not.
+    const before = this.#ownBefore.get(key) ?? -1;
+    this.#ownBefore.delete(key);
+    if (before < this.#position) this.#own.delete(key);
+    else this.#own.set(key, before);
     const met = this.#takeMet(key);
-    if (met !== undefined && !this.#dirty.has(key)) this.#kept.restored(key, met.value, met.offset);
+    if (met !== undefined && met.offset > before && !this.#dirty.has(key))
+      this.#kept.restored(key, met.value, met.offset);
   }
 }

@@ -117,11 +117,21 @@ test('a checkpoint that is too large for the log is told of once, and keeps no o
   await store.caughtUp();
   assert.equal(store.load('t1/p3')?.end, 5_000);
 
+  // What this one wrote itself before, and has not read yet, is no news.
+  other.save('t1/p0', place(6_000));
+  await other.flush('t1/p0');
+  store.save('t1/p3', place(6_001));
+  await store.flush('t1/p3');
+  store.save('t1/p3', place(6_002, 500));
+  await assert.rejects(store.flush('t1/p3'), { code: 'UNAVAILABLE' });
+  await store.caughtUp();
+  assert.deepEqual([store.load('t1/p3')?.end, store.load('t1/p0')?.end], [6_002, 6_000]);
+
   save(1_003, 1);
   await store.flush('t1/p3');
   await other.caughtUp();
   assert.deepEqual(ends(), [1_003, 1_003, 1_003, 1_003, 1_003]);
-  assert.equal(told.length, 1);
+  assert.deepEqual(told, ['t1/p3', 't1/p3'], 'again once one was saved between');
   await Promise.all([store.close(), other.close()]);
 });
 
