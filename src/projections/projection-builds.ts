@@ -231,6 +231,13 @@ export class ProjectionBuilds {
         this.#set(one, { ...one.progress, erased: true });
   }
 
+  /** The states of the revision have what was told of events that are erased. */
+  holdsErased(projectionId: string, revision: number): void {
+    for (const one of this.#builds.values())
+      if (one.projectionId === projectionId && one.progress.revision === revision && one.progress.erased !== true)
+        this.#set(one, { ...one.progress, erased: true });
+  }
+
   close(): void {
     for (const one of this.#builds.values()) one.complete?.();
     this.#closed = true;

@@ -57,8 +57,11 @@ export const sameState = (a: State, b: State): boolean => (a === null || b === n
 const faultText = (fault: Fault | undefined): string =>
   fault === undefined ? '' : JSON.stringify({ ...fault, at: '' });
 
+/** What a row says of its key. */
+type Stand = Pick<KeyState, 'state' | 'fault'>;
+
 /** A swap tells nothing of a key whose row says the same before and after: the row stays whole. No row is as good as an empty one. */
-export const sameRow = (a: KeyState | undefined, b: KeyState | undefined): boolean =>
+export const sameRow = (a: Stand | undefined, b: Stand | undefined): boolean =>
   sameState(a?.state ?? null, b?.state ?? null) && faultText(a?.fault) === faultText(b?.fault);
 
 export interface Disagreement {

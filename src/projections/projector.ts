@@ -26,10 +26,12 @@ import {
   inUnitOrder,
   nameOf,
   pendingState,
+  sameRow,
   sameState,
   storeChange,
   storeNewer,
   stateName,
+  unitOf,
   unitsOf,
   type NamedState,
   type PendingState,
@@ -659,8 +661,21 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       () => this.#mustGoOn(),
     );
     const turned = (): Promise<boolean> => pace.next().then(() => true);
-    for await (const change of inSequence(changes, offset, rows, turned))
-      if (change.projectionId === projectionId) storeNewer(tables, this.#units, change);
+    for await (const change of inSequence(changes, offset, rows, turned)) {
+      if (change.projectionId !== projectionId) continue;
+      this.#differs(change);
+      storeNewer(tables, this.#units, change);
+    }
+  }
+
+  /** What was told of a swap takes the place of what was built here: where that is another, it may have what was erased. */
+  #differs(change: Change): void {
+    const { tables, builds } = this.#options;
+    const unit = tables.hasErasures ? unitOf(this.#units, change) : undefined;
+    if (unit === undefined) return;
+    const { projectionId, revision, classIndex } = unit;
+    if (!sameRow(tables.keyState(projectionId, revision, change.key, classIndex), change))
+      builds.holdsErased(projectionId, revision);
   }
 
   /** What differs was told when the swap was carried out: inputs behind it were come to. */
@@ -682,7 +697,10 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const { changes, tables } = this.#options;
     // Those that were passed are in the store: they were put there with their portion.
     const { fresh, recorded, trimmed } = logHas(values, changes, tables);
-    for (const { change } of recorded) this.#store(change, undefined);
+    for (const { change } of recorded) {
+      this.#differs(change);
+      this.#store(change, undefined);
+    }
     for (const { change } of trimmed) this.#store(change, undefined);
     if (fresh.length === 0) return;
     await new Promise<void>((resolve) => {
