@@ -37,9 +37,9 @@ export class Rota<T> {
   remove(holds: (item: T) => boolean): readonly T[] {
     const removed: T[] = [];
     for (const [whose, queue] of this.#queues) {
-      const left = queue.filter((item) => !holds(item));
+      const left: T[] = [];
+      for (const item of queue) (holds(item) ? removed : left).push(item);
       if (left.length === queue.length) continue;
-      for (const item of queue) if (holds(item)) removed.push(item);
       if (left.length > 0) this.#queues.set(whose, left);
       else this.#queues.delete(whose);
     }

@@ -1,4 +1,5 @@
 import { isIPv6, type Socket } from 'node:net';
+import { Tally } from '../core/tally.js';
 
 /** Of an IPv6 address its /64: who has one address there has all of them. An IPv4 address counts by itself, however it is written. */
 export function networkOf(address: string): string {
@@ -13,7 +14,7 @@ export function networkOf(address: string): string {
 /** How many connections each address has open; in memory are those that have some. */
 export class AddressConnections {
   readonly #most: number;
-  readonly #open = new Map<string, number>();
+  readonly #open = new Tally();
 
   /** `most`: of one address; 0: as many as it likes. */
   constructor(most: number) {
@@ -25,16 +26,9 @@ export class AddressConnections {
     // It may have gone by now.
     if (this.#most === 0 || socket.remoteAddress === undefined) return true;
     const network = networkOf(socket.remoteAddress);
-    const open = this.#open.get(network) ?? 0;
-    if (open >= this.#most) return false;
-    this.#open.set(network, open + 1);
-    socket.once('close', () => this.#closed(network));
+    if (this.#open.of(network) >= this.#most) return false;
+    this.#open.add(network, 1);
+    socket.once('close', () => this.#open.add(network, -1));
     return true;
-  }
-
-  #closed(network: string): void {
-    const open = (this.#open.get(network) ?? 1) - 1;
-    if (open > 0) this.#open.set(network, open);
-    else this.#open.delete(network);
   }
 }

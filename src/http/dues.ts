@@ -17,15 +17,15 @@ const PROBE_COST = 1;
  * take turns by their addresses. No tenant's id has a space.
  */
 const STRANGERS = 16;
-export const strangerOf = (address: string | undefined): string =>
-  `stranger ${partitionOf(networkOf(address ?? ''), STRANGERS)}`;
+const strangersOf = (network: string): string => `stranger ${partitionOf(network, STRANGERS)}`;
+export const strangerOf = (address: string | undefined): string => strangersOf(networkOf(address ?? ''));
 /**
  * Who watches the process has shares of its own: behind all else that strangers ask for it would take a process that is well for one that
  * is not. A few: each is one more that a flood from many addresses has.
  */
 const WATCHERS = 4;
-export const watcherOf = (address: string | undefined): string =>
-  `watcher ${partitionOf(networkOf(address ?? ''), WATCHERS)}`;
+const watchersOf = (network: string): string => `watcher ${partitionOf(network, WATCHERS)}`;
+export const watcherOf = (address: string | undefined): string => watchersOf(networkOf(address ?? ''));
 /** Who shows the admin key, as other processes of a cluster do: who is to end a flood of strangers does not wait behind it. */
 export const ADMIN = 'the admin';
 /** As whom one asks who shows no key of a tenant that is in force. */
@@ -92,21 +92,18 @@ export class Dues {
   turn(request: IncomingMessage, as: Asking = 'stranger'): Promise<void> | undefined {
     if (this.#turned.has(request)) return undefined;
     this.#turned.add(request);
-    const { socket } = request;
-    const { remoteAddress } = socket;
-    const tenantId = this.#options.authenticator.find(request)?.tenantId;
-    return this.#options.turns.enter(
-      tenantId ?? shareOf(as, remoteAddress),
-      as === 'watcher' ? PROBE_COST : REQUEST_COST,
-      tenantId === undefined
-        ? { isTenant: false, within: networkOf(remoteAddress ?? ''), connection: socket }
-        : { connection: socket },
-    );
+    const { authenticator, turns } = this.#options;
+    const { socket: connection } = request;
+    const cost = as === 'watcher' ? PROBE_COST : REQUEST_COST;
+    const tenantId = authenticator.find(request)?.tenantId;
+    if (tenantId !== undefined) return turns.enter(tenantId, cost, { connection });
+    const within = networkOf(connection.remoteAddress ?? '');
+    return turns.enter(shareOf(as, within), cost, { isTenant: false, within, connection });
   }
 }
 
-const shareOf = (as: Asking, address: string | undefined): string =>
-  as === 'admin' ? ADMIN : (as === 'watcher' ? watcherOf : strangerOf)(address);
+const shareOf = (as: Asking, network: string): string =>
+  as === 'admin' ? ADMIN : (as === 'watcher' ? watchersOf : strangersOf)(network);
 
 /** It was held against the pace already. */
 const isPastPace = (thrown: unknown): boolean =>

@@ -231,8 +231,8 @@ export class ProjectionBuilds {
         this.#set(one, { ...one.progress, erased: true });
   }
 
-  /** The states of the revision have what was told of events that are erased. */
-  holdsErased(projectionId: string, revision: number): void {
+  /** The states of the revision that is built have what was told of events that are erased. */
+  markHolding(projectionId: string, revision: number): void {
     for (const one of this.#builds.values())
       if (one.projectionId === projectionId && one.progress.revision === revision && one.progress.erased !== true)
         this.#set(one, { ...one.progress, erased: true });

@@ -663,19 +663,19 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const turned = (): Promise<boolean> => pace.next().then(() => true);
     for await (const change of inSequence(changes, offset, rows, turned)) {
       if (change.projectionId !== projectionId) continue;
-      this.#differs(change);
+      this.#markIfOther(change);
       storeNewer(tables, this.#units, change);
     }
   }
 
   /** What was told of a swap takes the place of what was built here: where that is another, it may have what was erased. */
-  #differs(change: Change): void {
+  #markIfOther(change: Change): void {
     const { tables, builds } = this.#options;
     const unit = tables.hasErasures ? unitOf(this.#units, change) : undefined;
     if (unit === undefined) return;
     const { projectionId, revision, classIndex } = unit;
     if (!sameRow(tables.keyState(projectionId, revision, change.key, classIndex), change))
-      builds.holdsErased(projectionId, revision);
+      builds.markHolding(projectionId, revision);
   }
 
   /** What differs was told when the swap was carried out: inputs behind it were come to. */
@@ -698,7 +698,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     // Those that were passed are in the store: they were put there with their portion.
     const { fresh, recorded, trimmed } = logHas(values, changes, tables);
     for (const { change } of recorded) {
-      this.#differs(change);
+      this.#markIfOther(change);
       this.#store(change, undefined);
     }
     for (const { change } of trimmed) this.#store(change, undefined);

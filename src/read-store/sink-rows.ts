@@ -28,7 +28,7 @@ class SpannedEventRow implements EventRow {
     private readonly idAt: number,
     private readonly dataAt: number,
     private readonly dataEnd: number,
-    private readonly metadataBytes: number,
+    readonly jsonBytes: number,
   ) {}
 
   get aggregate_type(): string {
@@ -65,10 +65,6 @@ class SpannedEventRow implements EventRow {
 
   get log_offset(): number {
     return this.commit.offset;
-  }
-
-  get jsonBytes(): number {
-    return this.dataEnd - this.dataAt + this.metadataBytes;
   }
 }
 
@@ -125,9 +121,8 @@ export class Rows {
       if (!commit.spanOf(i, SPAN)) return false;
       const { bytes, idAt, eventType, dataAt, dataEnd } = SPAN;
       const version = commit.baseVersion + i + 1;
-      const row = new SpannedEventRow(tenant, commit, version, eventType, bytes, idAt, dataAt, dataEnd, metadataBytes);
-      this.#events.push(row);
-      this.#bytes += bytesOfRow(row);
+      const jsonBytes = dataEnd - dataAt + metadataBytes;
+      this.#addEvent(new SpannedEventRow(tenant, commit, version, eventType, bytes, idAt, dataAt, dataEnd, jsonBytes));
     }
     SPAN.letGo();
     return true;
@@ -137,7 +132,7 @@ export class Rows {
     let version = commit.baseVersion;
     for (const event of commit.events) {
       const metadata = event.metadata ?? commit.metadata ?? null;
-      const row: EventRow = {
+      this.#addEvent({
         tenant,
         aggregate_type: commit.aggregateType,
         aggregate_id: commit.aggregateId,
@@ -150,10 +145,13 @@ export class Rows {
         data: event.data,
         metadata,
         log_offset: commit.offset,
-      };
-      this.#events.push(row);
-      this.#bytes += bytesOfRow(row);
+      });
     }
+  }
+
+  #addEvent(row: EventRow): void {
+    this.#events.push(row);
+    this.#bytes += bytesOfRow(row);
   }
 
   addStates(tenant: string, states: Awaited<ReturnType<SinkSource['aggregateStates']>>): void {

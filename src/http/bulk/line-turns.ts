@@ -33,20 +33,16 @@ export class LineTurns {
     const owed = this.#owed;
     this.#owed = 0;
     // A long line has the pauses of as many short ones.
-    for (let portions = Math.floor(owed / TURN_COST); portions > 0; portions--) {
-      const pause = this.room.turn(this.tenantId);
-      if (pause !== undefined) return this.#enterBehind(pause, portions - 1, owed);
-    }
-    return this.#enter(owed);
+    return this.#enterBehind(Math.floor(owed / TURN_COST), owed);
   }
 
-  async #enterBehind(pause: Promise<void>, portions: number, owed: number): Promise<void> {
-    await this.#behind(pause);
+  /** Behind the pauses of so many portions, where any is due. */
+  #enterBehind(portions: number, owed: number): Promise<void> | undefined {
     for (let left = portions; left > 0; left--) {
-      const next = this.room.turn(this.tenantId);
-      if (next !== undefined) await this.#behind(next);
+      const pause = this.room.turn(this.tenantId);
+      if (pause !== undefined) return this.#behind(pause).then(() => this.#enterBehind(left - 1, owed));
     }
-    await this.#enter(owed);
+    return this.#enter(owed);
   }
 
   async #behind(pause: Promise<void>): Promise<void> {
