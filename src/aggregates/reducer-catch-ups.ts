@@ -55,6 +55,8 @@ interface Run {
 
 /** How much of history is read together: an aggregate's commits in it are folded in one go. */
 const WINDOW = { bytes: 16 * 1024 * 1024, commits: 40_000 };
+/** The same while clients are about: collections copy what is held, and requests wait for them. */
+const SHORT_WINDOW = { bytes: 1024 * 1024, commits: 2_000 };
 /** Faulted aggregates that are looked at in one turn; fewer where their states, which are read with them, are large. */
 export const FAULTED_PER_TURN = 500;
 const STANDING_AT_ONCE = 256;
@@ -285,8 +287,11 @@ export class ReducerCatchUps {
     const hold = (this.#options.budget ?? UNBOUNDED.tenant('')).hold('catch_ups');
     let next = from;
     let events = 0;
-    const { bytes: most, commits: mostCommits } = WINDOW;
-    for (let bytes = 0, count = 0; next < end && bytes < most && count < mostCommits && !this.#isOver(run);) {
+    const has = (bytes: number, count: number): boolean => {
+      const most = background.givesWay ? SHORT_WINDOW : WINDOW;
+      return bytes >= most.bytes || count >= most.commits;
+    };
+    for (let bytes = 0, count = 0; next < end && !has(bytes, count) && !this.#isOver(run);) {
       // A window is as large as there is room for, and at least one page.
       if (next > from && hold.full !== undefined) break;
       let page: Page<Input>;

@@ -9,7 +9,7 @@ import { background } from '../core/background.js';
 import type { TenantBudget } from '../core/budget.js';
 import { StatefoldError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
-import { nextTurn, timedSlice } from '../core/slices.js';
+import { nextTurn, ShortSlices, shortSliceMs, timedSlice } from '../core/slices.js';
 import { bytesOfCommit } from '../feed/inputs.js';
 import {
   ReducerTurns,
@@ -67,6 +67,10 @@ interface Plan {
 
 /** What is to be folded of a share. */
 type Planned = Plan & { readonly share: Share };
+
+/** A client waits for it, or the rows of the read store do. */
+const isAwaited = ({ works, ensures }: Share): boolean =>
+  ensures.length > 0 || works.some(({ waiter }) => waiter?.answer !== undefined);
 
 /** Appends whose answers go out behind one slice while several tenants ask; two slices may be on a turn of the event loop. */
 const ANSWERS_AT_ONCE = 8;
@@ -199,7 +203,10 @@ export class Reducers implements TurnFold {
     try {
       const items: Planned[] = [];
       let begun = this.#read;
+      const slices = new ShortSlices();
       for (const share of shares.values()) {
+        // What a client waits for goes on at once while no other tenant's does.
+        if (background.isShared || !isAwaited(share)) await slices.next();
         const prepared = await this.#prepare(share);
         if (prepared !== undefined) items.push({ share, ...prepared });
         if (this.#read - begun < FRAME_STATE_BYTES) continue;
@@ -246,6 +253,8 @@ export class Reducers implements TurnFold {
       if (at > 0) await nextTurn();
       at = eventLoop.slice('reducers', () => {
         if (background.isShared) return timedSlice(plans, at, take, { most: takenAtOnce(plans, at) });
+        if (background.givesWay && !plans.some(({ share }) => isAwaited(share)))
+          return timedSlice(plans, at, take, { sliceMs: shortSliceMs() });
         for (let i = at; i < plans.length; i++) take(plans[i] as Planned, i);
         return plans.length;
       });

@@ -3,6 +3,13 @@ export interface BackgroundOptions {
   readonly nextRound?: (work: () => void) => void;
   readonly after?: (milliseconds: number, work: () => void) => void;
   readonly now?: () => number;
+  readonly times?: () => LoopTimes;
+}
+
+/** What the event loop did since it began, as `performance.eventLoopUtilization()` tells: milliseconds. */
+export interface LoopTimes {
+  readonly idle: number;
+  readonly active: number;
 }
 
 /** Clients are about while one of them asked for something within this time, milliseconds. */
@@ -12,38 +19,42 @@ const ABOUT_MS = 100;
  * or the one who is held up would be alone as soon as it is held up for long.
  */
 const SHARED_MS = 1000;
-/** Rests are put together up to this: timers are no finer. */
-const LEAST_REST_MS = 2;
-/** However long a slice was. */
-const MOST_REST_MS = 50;
+/** Rests are put together up to this, milliseconds: timers are no finer. */
+const LEAST_REST_MS = 1;
+/** Where the loop is full whatever the background does, the next slice has its turn so long after the one before all the same, milliseconds. */
+const MOST_REST_MS = 10;
 
 /**
  * The turns of work that no client waits for: catch-ups, builds, jobs over whole projections, of all tenants. A request passes through
  * several rounds of the event loop, and each slice of background work in a round delays it once more. So while clients are about, one
- * slice runs at a time, and the loop is left to them as long as the slices took. While none is, whoever asks has its turn in the next
- * round.
+ * slice runs at a time, and the next one begins when the loop has been idle for as long as it was active since: what a slice leads to
+ * (answers, rows, collections) comes later, and is most of what it costs. While no client is about, whoever asks has its turn in the
+ * next round.
  */
 export class Background {
   readonly #nextRound: (work: () => void) => void;
   readonly #after: (milliseconds: number, work: () => void) => void;
   readonly #now: () => number;
+  readonly #times: () => LoopTimes;
   #waiting: (() => void)[] = [];
   #serving = false;
   #aboutUntil = -Infinity;
   /** Who asked last. */
   #asking: string | undefined;
   #sharedUntil = -Infinity;
-  /** How long the loop is to be left to clients. */
-  #owed = 0;
+  /** What the loop had done when the first slice began that it was not left to clients for yet; undefined: there is none. */
+  #since: LoopTimes | undefined;
 
   constructor({
     nextRound = (work) => void setImmediate(work),
     after = (milliseconds, work) => void setTimeout(work, milliseconds),
     now = () => performance.now(),
+    times = () => performance.eventLoopUtilization(),
   }: BackgroundOptions = {}) {
     this.#nextRound = nextRound;
     this.#after = after;
     this.#now = now;
+    this.#times = times;
   }
 
   /** A client of the tenant asked for something. */
@@ -78,20 +89,27 @@ export class Background {
   }
 
   #serve(): void {
-    let began = 0;
     this.#nextRound(() => {
-      began = this.#now();
+      this.#since ??= this.#times();
       for (const go of this.#waiting.splice(0, this.givesWay ? 1 : Infinity)) go();
     });
     // In the same round, right behind the slice and what follows from it at once.
-    this.#nextRound(() => {
-      this.#owed = this.givesWay ? this.#owed + this.#now() - began : 0;
-      if (this.#owed >= LEAST_REST_MS) {
-        const rest = Math.min(MOST_REST_MS, this.#owed);
-        this.#owed = 0;
-        this.#after(rest, () => this.#goOn());
-      } else this.#goOn();
-    });
+    this.#nextRound(() => this.#rest(this.#now() + MOST_REST_MS));
+  }
+
+  #rest(until: number): void {
+    const left = until - this.#now();
+    const lacking = this.#lackingIdle();
+    if (lacking >= LEAST_REST_MS && left > 0) return this.#after(Math.min(lacking, left), () => this.#rest(until));
+    // What is not made up for in time never is: else a full loop would be paid for when it is full no more.
+    if (lacking <= 0 || left <= 0) this.#since = undefined;
+    this.#goOn();
+  }
+
+  #lackingIdle(): number {
+    if (!this.givesWay || this.#since === undefined) return 0;
+    const { idle, active } = this.#times();
+    return active - this.#since.active - (idle - this.#since.idle);
   }
 
   #goOn(): void {

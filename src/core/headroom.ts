@@ -1,11 +1,5 @@
-import { background, type Background } from './background.js';
+import { background, type Background, type LoopTimes } from './background.js';
 import { Rota } from './rota.js';
-
-/** What the event loop did since it began, as `performance.eventLoopUtilization()` tells: milliseconds. */
-export interface LoopTimes {
-  readonly idle: number;
-  readonly active: number;
-}
 
 export interface HeadroomOptions {
   readonly times?: () => LoopTimes;

@@ -68,7 +68,27 @@ export function timedSlice<T>(
 
 /** What nobody waits for gives way sooner, milliseconds. */
 const SHORT_SLICE_MS = 2;
-const shortSliceMs = (): number => (background.isShared ? SLICE_AMONG_TENANTS_MS : SHORT_SLICE_MS);
+export const shortSliceMs = (): number => (background.isShared ? SLICE_AMONG_TENANTS_MS : SHORT_SLICE_MS);
+
+/** For work of many small parts, none of which need hold the event loop for long: others have their turn once all of it since their last one has. */
+export class ShortSlices {
+  readonly #turn: () => Promise<void>;
+  #until = performance.now() + shortSliceMs();
+
+  constructor(turn: () => Promise<void> = nextTurn) {
+    this.#turn = turn;
+  }
+
+  get isOver(): boolean {
+    return performance.now() >= this.#until;
+  }
+
+  /** To be called, and awaited where there is something to await, before each part. */
+  next(): Promise<void> | undefined {
+    if (!this.isOver) return undefined;
+    return this.#turn().then(() => void (this.#until = performance.now() + shortSliceMs()));
+  }
+}
 
 /** Does the work for each item, in their order, a short slice on a turn of the event loop. */
 export async function overSlices<T>(kind: WorkKind, items: readonly T[], work: (item: T) => void): Promise<void> {
@@ -85,19 +105,16 @@ export async function overWaitingSlices<T>(
   work: (item: T) => void | Promise<void>,
 ): Promise<void> {
   let at = 0;
-  let until = 0;
+  const slices = new ShortSlices();
   const slice = (): void | Promise<void> => {
     while (at < items.length) {
       const waits = work(items[at++] as T);
-      if (waits !== undefined || performance.now() >= until) return waits;
+      if (waits !== undefined || slices.isOver) return waits;
     }
   };
   while (at < items.length) {
     // Not behind each that waits: what is waited for may be there on the same turn.
-    if (performance.now() >= until) {
-      if (at > 0) await nextTurn();
-      until = performance.now() + shortSliceMs();
-    }
+    await slices.next();
     await eventLoop.slice(kind, slice);
   }
 }

@@ -1,6 +1,9 @@
 import { backOff, type BackOff } from '../core/back-off.js';
 import type { Change } from '../core/change.js';
 import { partsOf, type StoredCommit } from '../core/event.js';
+import { background } from '../core/background.js';
+import { pause } from '../core/pause.js';
+import { nextTurn, ShortSlices } from '../core/slices.js';
 import { within } from '../core/within.js';
 import type { Page } from '../feed/feed.js';
 import { commitsOf, type Input } from '../feed/inputs.js';
@@ -13,6 +16,8 @@ const STREAMS: readonly SinkStream[] = ['events', 'states', 'changes'];
 const FIRST_STATES = 16;
 /** They are read in one go, and each may be a megabyte, however small those before were. */
 const MOST_STATES = 32;
+/** Between two slices of them while clients are about, milliseconds: as long as a slice is. The rows are to keep up, so they don't wait for the background's turns. */
+const REST_MS = 2;
 /** Between two readings of a stream that fails. */
 const READ_BACK_OFF_MS: BackOff = { first: 200, last: 30_000 };
 /** Between two attempts to write what was read of a tenant, when the store refuses it and takes what others have. */
@@ -261,7 +266,10 @@ export class SinkTenant {
   async #addStates({ changed, end }: CommitsPage, rows: Rows, maxBytes: number): Promise<number> {
     const { source } = this;
     const before = rows.bytes;
+    // Where all states are there already nothing here waits, and a page has thousands.
+    const slices = new ShortSlices(() => (background.givesWay ? pause(REST_MS, { ref: true }) : nextTurn()));
     for (let at = 0; ;) {
+      await slices.next();
       const ids = new Set<string>();
       const first = rows.bytes;
       for (; at < changed.length && ids.size < this.#statesAtOnce; at++)

@@ -2,21 +2,28 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Background } from '../../src/core/background.js';
 
-/** An event loop whose rounds, time and timers go on when the test says so; what each slice does takes so many milliseconds. */
+/** An event loop whose rounds, time and timers go on when the test says so; each slice takes so many milliseconds, and the loop is idle while time passes otherwise. */
 function world() {
   const rounds: (() => void)[] = [];
   const timers: { readonly at: number; readonly work: () => void }[] = [];
   const had: string[] = [];
   let now = 1000;
+  let active = 0;
   const background = new Background({
     nextRound: (work) => void rounds.push(work),
     after: (milliseconds, work) => void timers.push({ at: now + milliseconds, work }),
     now: () => now,
+    times: () => ({ active, idle: now - active }),
   });
+  /** What is done on the loop beside. */
+  const busy = (milliseconds: number): void => {
+    now += milliseconds;
+    active += milliseconds;
+  };
   const work = (name: string, milliseconds: number): void =>
     void background.turn().then(() => {
       had.push(name);
-      now += milliseconds;
+      busy(milliseconds);
     });
   const settle = async (): Promise<void> => {
     for (let i = 0; i < 5; i++) await Promise.resolve();
@@ -33,7 +40,7 @@ function world() {
     }
     return had.slice(before);
   };
-  return { background, work, round, timers, rounds, pass: (milliseconds: number) => (now += milliseconds) };
+  return { background, work, busy, round, timers, rounds, pass: (milliseconds: number) => (now += milliseconds) };
 }
 
 describe('background work', () => {
@@ -61,19 +68,86 @@ describe('background work', () => {
     assert.deepEqual(await round(), ['c']);
   });
 
-  it('puts short rests together, and never rests long', async () => {
-    const { background, work, round, timers, pass } = world();
+  it('rests for what a slice led to as well', async () => {
+    const { background, work, busy, round, pass } = world();
     background.asked('t');
     for (const name of ['a', 'b']) work(name, 1);
+    assert.deepEqual(await round(), ['a']);
+    busy(3);
+    assert.deepEqual(await round(), []);
+    pass(3);
+    assert.deepEqual(await round(), []);
+    pass(1);
+    assert.deepEqual(await round(), ['b']);
+  });
+
+  it('does not rest where the loop was idle for as long by itself', async () => {
+    const { background, work, round, pass, timers } = world();
+    background.asked('t');
+    work('a', 1);
+    assert.deepEqual(await round(), ['a']);
+    pass(1);
+    await round();
+    for (const name of ['b', 'c']) work(name, 0.5);
+    assert.deepEqual(await round(), ['b']);
+    pass(0.5);
+    assert.deepEqual(await round(), ['c']);
+    assert.deepEqual(timers, []);
+  });
+
+  it('has its turn where clients leave the loop no time', async () => {
+    const { background, work, busy, round } = world();
+    for (const name of ['a', 'b', 'c']) work(name, 1);
+    const had: { readonly name: string; readonly round: number }[] = [];
+    for (let i = 0; i < 40; i++) {
+      background.asked('t');
+      for (const name of await round()) had.push({ name, round: i });
+      busy(1);
+    }
+    assert.deepEqual(
+      had.map(({ name }) => name),
+      ['a', 'b', 'c'],
+    );
+    for (const [i, { round: at }] of had.slice(1).entries())
+      assert.ok(at - (had[i]?.round ?? 0) >= 9 && at - (had[i]?.round ?? 0) <= 13, JSON.stringify(had));
+  });
+
+  it('does not make up later for a loop that was full', async () => {
+    const { background, work, busy, round, pass } = world();
+    for (let i = 0; i < 20; i++) work('before', 1);
+    for (let i = 0; i < 300; i++) {
+      background.asked('t');
+      await round();
+      busy(1);
+    }
+    for (let i = 0; i < 3; i++) {
+      background.asked('t');
+      pass(5);
+      await round();
+    }
+    for (const name of ['a', 'b']) work(name, 1);
+    assert.deepEqual(await round(), ['a']);
+    pass(1);
+    assert.deepEqual(await round(), ['b']);
+  });
+
+  it('puts short rests together, and rests no longer after a long slice', async () => {
+    const { background, work, round, timers, pass } = world();
+    background.asked('t');
+    for (const name of ['a', 'b']) work(name, 0.6);
     assert.deepEqual(await round(), ['a']);
     assert.deepEqual(timers, []);
     assert.deepEqual(await round(), ['b']);
     assert.equal(timers.length, 1);
     pass(2);
-    work('long', 5000);
+    await round();
+    background.asked('t');
+    work('long', 50);
     assert.deepEqual(await round(), ['long']);
     background.asked('t');
     work('next', 1);
+    assert.deepEqual(await round(), []);
+    pass(10);
     assert.deepEqual(await round(), ['next']);
   });
 

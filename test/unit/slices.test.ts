@@ -1,31 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { overWaitingSlices } from '../../src/core/slices.js';
+import { busy, turnsDuring } from '../support/loop-turns.js';
 
-const ITEMS = 40;
-const busy = (milliseconds: number): void => {
-  for (const until = performance.now() + milliseconds; performance.now() < until;);
-};
-
-/** How often others had their turn while the work was done. */
-async function turnsDuring(work: (item: number) => void | Promise<void>): Promise<{ turns: number; done: number[] }> {
-  const done: number[] = [];
-  let turns = 0;
-  let ended = false;
-  const others = (): void => {
-    if (ended) return;
-    turns++;
-    setImmediate(others);
-  };
-  setImmediate(others);
-  const items = Array.from({ length: ITEMS }, (_, i) => i);
-  await overWaitingSlices('notifications', items, (item) => {
-    done.push(item);
-    return work(item);
-  });
-  ended = true;
-  return { turns, done };
-}
+const ITEMS = Array.from({ length: 40 }, (_, i) => i);
 
 test('work that waits for nothing, or for what is there on the same turn, gives way to others', async () => {
   const works = {
@@ -36,11 +14,14 @@ test('work that waits for nothing, or for what is there on the same turn, gives 
     },
   };
   for (const [name, work] of Object.entries(works)) {
-    const { turns, done } = await turnsDuring(work);
-    assert.ok(turns >= ITEMS / 4, `${name}: ${turns} turns`);
-    assert.deepEqual(
-      done,
-      Array.from({ length: ITEMS }, (_, i) => i),
+    const done: number[] = [];
+    const { turns } = await turnsDuring(() =>
+      overWaitingSlices('notifications', ITEMS, (item) => {
+        done.push(item);
+        return work();
+      }),
     );
+    assert.ok(turns >= ITEMS.length / 4, `${name}: ${turns} turns`);
+    assert.deepEqual(done, ITEMS);
   }
 });
