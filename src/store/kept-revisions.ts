@@ -51,6 +51,12 @@ export class KeptRevisions {
     return (this.#section.get(`${TABLES.keptRevisions}${projectionId}`) as readonly KeptRevision[] | undefined) ?? [];
   }
 
+  /** Ids of those that have former revisions. */
+  projections(): readonly string[] {
+    const table = TABLES.keptRevisions;
+    return [...this.#section.range(table, pastAll(table))].map(([key]) => key.slice(table.length));
+  }
+
   /** Keeps one more; gives those of which the states are to be dropped, so that `most` are left. */
   keep(projectionId: string, kept: KeptRevision, most: number): readonly KeptRevision[] {
     const all = [...this.of(projectionId).filter((one) => !sameCode(one, kept)), kept];

@@ -579,12 +579,12 @@ export class PartitionTables {
   setLiveProjection(projectionId: string, live: LiveProjection | undefined): void {
     this.section.set(`${TABLES.liveProjections}${projectionId}`, live);
   }
-  /** Live projections may have folded what is gone now; so may former revisions, whose states are not kept for it. */
+  /** Live projections may have folded what is gone now; so may former revisions, whose states are not kept for it, whether one is live or not. */
   markErased(): void {
-    for (const [projectionId, live] of this.liveProjections()) {
+    for (const [projectionId, live] of this.liveProjections())
       if (live.erased !== true) this.setLiveProjection(projectionId, { ...live, erased: true });
+    for (const projectionId of this.kept.projections())
       for (const { revision } of this.kept.giveUp(projectionId)) this.dropRevision(projectionId, revision);
-    }
   }
   builds(): (readonly [string, BuildProgress])[] {
     return [...this.section.range(TABLES.builds, pastAll(TABLES.builds))].map(

@@ -94,4 +94,7 @@ test('states that have events of an erased aggregate are not kept when another r
   assert.deepEqual(kept(), [], 'revision 2 was live when something was erased');
   swap(4);
   assert.deepEqual(kept(), [3]);
+  tables.setLiveProjection('p', undefined);
+  tables.markErased();
+  assert.deepEqual(kept(), [], 'none is live');
 });
