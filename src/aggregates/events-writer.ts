@@ -339,7 +339,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   #foldTransaction(offset: number, value: TransactionValue, draft: Draft<EventsBody> | undefined): void {
     const { tables } = this.#options;
     const own = draft instanceof TransactionDraft ? draft : undefined;
-    const commit = own?.storedAt(offset) ?? storedTransaction(offset, value);
+    const commit = own?.body.value === value ? own.storedAt(offset) : storedTransaction(offset, value, own?.eventIds);
     for (const part of value.parts) {
       const { aggregateId, aggregateType, baseVersion } = part;
       if (baseVersion === ERASED_BASE) continue;

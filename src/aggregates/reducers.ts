@@ -68,6 +68,8 @@ interface Plan {
 /** What is to be folded of a share. */
 type Planned = Plan & { readonly share: Share };
 
+const clientsAreAbout = (): boolean => background.wasAsked && background.givesWay;
+
 /** A client waits for it, or the rows of the read store do. */
 const isAwaited = ({ works, ensures }: Share): boolean =>
   ensures.length > 0 || works.some(({ waiter }) => waiter?.answer !== undefined);
@@ -203,10 +205,13 @@ export class Reducers implements TurnFold {
     try {
       const items: Planned[] = [];
       let begun = this.#read;
-      const slices = new ShortSlices();
+      let slices: ShortSlices | undefined;
       for (const share of shares.values()) {
         // What a client waits for goes on at once while no other tenant's does.
-        if (background.isShared || !isAwaited(share)) await slices.next();
+        if (clientsAreAbout() && (background.isShared || !isAwaited(share))) {
+          slices ??= new ShortSlices();
+          await slices.next();
+        }
         const prepared = await this.#prepare(share);
         if (prepared !== undefined) items.push({ share, ...prepared });
         if (this.#read - begun < FRAME_STATE_BYTES) continue;
@@ -253,7 +258,7 @@ export class Reducers implements TurnFold {
       if (at > 0) await nextTurn();
       at = eventLoop.slice('reducers', () => {
         if (background.isShared) return timedSlice(plans, at, take, { most: takenAtOnce(plans, at) });
-        if (background.givesWay && !plans.some(({ share }) => isAwaited(share)))
+        if (clientsAreAbout() && !plans.some(({ share }) => isAwaited(share)))
           return timedSlice(plans, at, take, { sliceMs: shortSliceMs() });
         for (let i = at; i < plans.length; i++) take(plans[i] as Planned, i);
         return plans.length;

@@ -67,6 +67,11 @@ export class Background {
     this.#aboutUntil = now + ABOUT_MS;
   }
 
+  /** Some client ever asked. Where none does, as in the simulator, nobody need look at the clock for `givesWay`. */
+  get wasAsked(): boolean {
+    return this.#asking !== undefined;
+  }
+
   /** A slice is to be short: somebody waits behind it. */
   get givesWay(): boolean {
     return this.#now() < this.#aboutUntil;

@@ -114,7 +114,8 @@ export async function overWaitingSlices<T>(
   };
   while (at < items.length) {
     // Not behind each that waits: what is waited for may be there on the same turn.
-    await slices.next();
+    const turn = slices.next();
+    if (turn !== undefined) await turn;
     await eventLoop.slice(kind, slice);
   }
 }

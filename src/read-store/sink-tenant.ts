@@ -66,6 +66,13 @@ interface Gathering extends Gathered {
   isPartial: boolean;
 }
 
+/** Belongs to the positions: a reading that comes to nothing leaves nothing behind in that of the next one. */
+interface Filling {
+  fill: StatesFill | undefined;
+  /** Changes before it that retention dropped are in the states that were told since. */
+  filledTo: number;
+}
+
 /** How far the states of projections are told in place of changes that retention has dropped. */
 interface StatesFill {
   /** Where the changes go on, behind those that are dropped. */
@@ -87,9 +94,7 @@ export class SinkTenant {
   #statesAnewTo = 0;
   /** Aggregates of which the states are asked for at once: small events may have large states. */
   #statesAtOnce = FIRST_STATES;
-  #fill: StatesFill | undefined;
-  /** Changes before it that retention dropped are in the states that were told since. */
-  #filledTo = 0;
+  #filling: Filling = { fill: undefined, filledTo: 0 };
   /** Attempts to write its rows in a row that the store refused, though it took others'. */
   #refusals = 0;
   /** Since when, by `performance.now()`, there has been something that isn't in the store; undefined: nothing, as far as is known. */
@@ -138,8 +143,7 @@ export class SinkTenant {
   /** Forgets all positions: the store is asked for them again. What is being read then comes to nothing. */
   forget(): void {
     this.#positions = undefined;
-    this.#fill = undefined;
-    this.#filledTo = 0;
+    this.#filling = { fill: undefined, filledTo: 0 };
     this.#generation++;
   }
 
@@ -147,6 +151,7 @@ export class SinkTenant {
   async gather(maxBytes: number): Promise<Gathered> {
     const startedAt = performance.now();
     const positions = this.#positions;
+    const filling = this.#filling;
     const revision = Math.max(this.#revision, this.source.statesRevision());
     const gathered: Gathering = {
       tenant: this,
@@ -182,7 +187,7 @@ export class SinkTenant {
     const commitsFrom = this.#sharedCommits(maxBytes);
     await attempt('events', async (from) => this.#gatherEvents(await commitsFrom(from), gathered));
     await attempt('states', (from) => this.#gatherStates(from, commitsFrom, gathered, maxBytes));
-    await attempt('changes', (from) => this.#gatherChanges(from, gathered, maxBytes));
+    await attempt('changes', (from) => this.#gatherChanges(from, gathered, filling, maxBytes));
     return gathered;
   }
 
@@ -212,15 +217,15 @@ export class SinkTenant {
     if (from >= statesEnd) return from;
     const page = await read(from);
     if (page.end > statesEnd) return from;
-    return this.#addStates(page, rows, maxBytes);
+    return this.#addStates(from, page, rows, maxBytes);
   }
 
-  async #gatherChanges(from: number, gathered: Gathering, maxBytes: number): Promise<number> {
+  async #gatherChanges(from: number, gathered: Gathering, filling: Filling, maxBytes: number): Promise<number> {
     const { source } = this;
     const { rows } = gathered;
-    const page = this.#fill === undefined ? await this.#changesFrom(from, maxBytes) : undefined;
+    const page = filling.fill === undefined ? await this.#changesFrom(from, filling, maxBytes) : undefined;
     if (page === undefined) {
-      const end = await this.#addProjectionStates(rows, maxBytes);
+      const end = await this.#addProjectionStates(rows, filling, maxBytes);
       gathered.isPartial = end === undefined;
       return end ?? from;
     }
@@ -230,7 +235,7 @@ export class SinkTenant {
   }
 
   /** Undefined: retention has dropped some that are not in the store, and the states are to be told in their place. */
-  async #changesFrom(from: number, maxBytes: number): Promise<Page<Change> | undefined> {
+  async #changesFrom(from: number, filling: Filling, maxBytes: number): Promise<Page<Change> | undefined> {
     const { changes } = this.source;
     const budget = { bytes: maxBytes };
     const recent = changes.recent(from, budget);
@@ -238,14 +243,14 @@ export class SinkTenant {
     const page = await answered(changes.read(from, budget), this.#deadlineMs, 'the changes');
     // Asked behind the read: what was dropped before it is not in the page.
     const start = await answered(changes.start(), this.#deadlineMs, 'the start of the changes');
-    if (start <= Math.max(from, this.#filledTo)) return page;
-    this.#fill = { start, head: changes.head, next: undefined };
+    if (start <= Math.max(from, filling.filledTo)) return page;
+    filling.fill = { start, head: changes.head, next: undefined };
     return undefined;
   }
 
   /** @returns where the changes go on, once all states are among the rows; undefined: there are more */
-  async #addProjectionStates(rows: Rows, maxBytes: number): Promise<number | undefined> {
-    const fill = this.#fill;
+  async #addProjectionStates(rows: Rows, filling: Filling, maxBytes: number): Promise<number | undefined> {
+    const { fill } = filling;
     if (fill === undefined) return undefined;
     const { source } = this;
     const told = source.projectionStates(fill.next, maxBytes);
@@ -253,9 +258,9 @@ export class SinkTenant {
     await rows.addProjectionStates(source.tenantId, states);
     fill.next = next;
     if (next !== undefined) return undefined;
-    this.#fill = undefined;
+    filling.fill = undefined;
     // What is dropped from there on was there when the states were read, unless that took as long as changes are kept.
-    this.#filledTo = fill.head;
+    filling.filledTo = fill.head;
     return fill.start;
   }
 
@@ -263,18 +268,25 @@ export class SinkTenant {
    * Of the aggregates of a page's commits, portion by portion, until about `maxBytes` are there. @returns the exclusive offset up to
    * which the states of all commits are among the rows.
    */
-  async #addStates({ changed, end }: CommitsPage, rows: Rows, maxBytes: number): Promise<number> {
+  async #addStates(from: number, { changed, end }: CommitsPage, rows: Rows, maxBytes: number): Promise<number> {
     const { source } = this;
     const before = rows.bytes;
+    const generation = this.#generation;
+    let upTo = from;
     // Where all states are there already nothing here waits, and a page has thousands.
     const slices = new ShortSlices(() => (background.givesWay ? pause(REST_MS, { ref: true }) : nextTurn()));
     for (let at = 0; ;) {
-      await slices.next();
+      const turn = slices.next();
+      if (turn !== undefined) {
+        await turn;
+        // What is being read comes to nothing: whoever closes the tenant, or reads it anew, does not wait for the rest of the page.
+        if (this.detached || generation !== this.#generation) return upTo;
+      }
       const ids = new Set<string>();
       const first = rows.bytes;
       for (; at < changed.length && ids.size < this.#statesAtOnce; at++)
         for (const aggregateId of changed[at]?.aggregateIds ?? []) ids.add(aggregateId);
-      const upTo = changed[at]?.offset ?? end;
+      upTo = changed[at]?.offset ?? end;
       if (ids.size > 0) {
         const states = source.aggregateStates([...ids], upTo, upTo < this.#statesAnewTo);
         rows.addStates(source.tenantId, await answered(states, this.#deadlineMs, 'aggregateStates'));
