@@ -288,7 +288,7 @@ export class ReducerCatchUps {
     let next = from;
     let events = 0;
     const has = (bytes: number, count: number): boolean => {
-      const most = background.givesWay ? SHORT_WINDOW : WINDOW;
+      const most = background.clientsAreAbout ? SHORT_WINDOW : WINDOW;
       return bytes >= most.bytes || count >= most.commits;
     };
     for (let bytes = 0, count = 0; next < end && !has(bytes, count) && !this.#isOver(run);) {

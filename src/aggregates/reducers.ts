@@ -68,8 +68,6 @@ interface Plan {
 /** What is to be folded of a share. */
 type Planned = Plan & { readonly share: Share };
 
-const clientsAreAbout = (): boolean => background.wasAsked && background.givesWay;
-
 /** A client waits for it, or the rows of the read store do. */
 const isAwaited = ({ works, ensures }: Share): boolean =>
   ensures.length > 0 || works.some(({ waiter }) => waiter?.answer !== undefined);
@@ -208,7 +206,7 @@ export class Reducers implements TurnFold {
       let slices: ShortSlices | undefined;
       for (const share of shares.values()) {
         // What a client waits for goes on at once while no other tenant's does.
-        if (clientsAreAbout() && (background.isShared || !isAwaited(share))) {
+        if (background.clientsAreAbout && (background.isShared || !isAwaited(share))) {
           slices ??= new ShortSlices();
           await slices.next();
         }
@@ -258,7 +256,7 @@ export class Reducers implements TurnFold {
       if (at > 0) await nextTurn();
       at = eventLoop.slice('reducers', () => {
         if (background.isShared) return timedSlice(plans, at, take, { most: takenAtOnce(plans, at) });
-        if (clientsAreAbout() && !plans.some(({ share }) => isAwaited(share)))
+        if (background.clientsAreAbout && !plans.some(({ share }) => isAwaited(share)))
           return timedSlice(plans, at, take, { sliceMs: shortSliceMs() });
         for (let i = at; i < plans.length; i++) take(plans[i] as Planned, i);
         return plans.length;

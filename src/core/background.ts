@@ -67,9 +67,9 @@ export class Background {
     this.#aboutUntil = now + ABOUT_MS;
   }
 
-  /** Some client ever asked. Where none does, as in the simulator, nobody need look at the clock for `givesWay`. */
-  get wasAsked(): boolean {
-    return this.#asking !== undefined;
+  /** As `givesWay`; where no client ever asks, nobody looks at the clock. */
+  get clientsAreAbout(): boolean {
+    return this.#asking !== undefined && this.givesWay;
   }
 
   /** A slice is to be short: somebody waits behind it. */
