@@ -16,7 +16,10 @@ const STREAMS: readonly SinkStream[] = ['events', 'states', 'changes'];
 const FIRST_STATES = 16;
 /** They are read in one go, and each may be a megabyte, however small those before were. */
 const MOST_STATES = 32;
-/** Between two slices of them while clients are about, milliseconds: as long as a slice is. The rows are to keep up, so they don't wait for the background's turns. */
+/**
+ * Between two slices of them while clients are about, milliseconds: as long as a slice is. The rows are to keep up, so they don't wait for
+ * the background's turns.
+ */
 const REST_MS = 2;
 /** Between two readings of a stream that fails. */
 const READ_BACK_OFF_MS: BackOff = { first: 200, last: 30_000 };
