@@ -44,9 +44,15 @@ export class ReducerFaults {
   readonly #options: ReducerFaultsOptions;
   readonly #pending = new Map<string, Pending>();
   readonly #timers = new Set<NodeJS.Timeout>();
+  #rowsChanged = 0;
 
   constructor(options: ReducerFaultsOptions) {
     this.#options = options;
+  }
+
+  /** Rows of states that what the log says has changed, ever. */
+  get rowsChanged(): number {
+    return this.#rowsChanged;
   }
 
   marks(aggregateId: string, code: Code): ReducerMarks {
@@ -132,6 +138,7 @@ export class ReducerFaults {
     const stands = fault !== undefined && !released;
     if (type !== undefined) tables.faults.setAggregate(type, aggregateId, stands);
     if (row === undefined) return;
+    this.#rowsChanged++;
     if (fault === undefined) tables.dropReducerState(aggregateId);
     else tables.setReducerState(aggregateId, { ...row, fault: stands ? fault : undefined });
   }

@@ -52,9 +52,20 @@ interface Share {
   readonly works: Work[];
   readonly ensures: Ensure[];
 }
+/** An aggregate's state before a fold. */
+interface Standing {
+  /** By whatever code. */
+  readonly stored: ReducerState | undefined;
+  /** By the reducer that folds it. */
+  readonly row: ReducerState | undefined;
+  /** As of when: how many rows the log's records had changed. Nobody else changes that of an aggregate whose turn is under way. */
+  readonly rowsChanged: number;
+}
+
 /** What the runner is to fold of an aggregate. */
 interface Plan {
   readonly reducer: BoundReducer;
+  readonly before: Standing;
   readonly item: FoldItem;
   readonly commits: readonly AggregateCommit[];
   /** The version of the state when nothing throws: skipped events may follow the last one that is folded. */
@@ -286,7 +297,8 @@ export class Reducers implements TurnFold {
     if (loading !== undefined) await loading;
     const stop = faults.stopOf(share.aggregateId, reducer);
     const most = stop === undefined ? Infinity : stop.fault.version - 1;
-    let row = this.#row(share.aggregateId, reducer);
+    let before = this.#standing(share.aggregateId, reducer);
+    let { row } = before;
     this.#read += row?.state?.length ?? 0;
     const target = Math.min(most, head?.version ?? lastVersion(share.works.at(-1)?.commit) ?? 0);
     const first = Math.min(most, work?.commit.baseVersion ?? target);
@@ -295,6 +307,7 @@ export class Reducers implements TurnFold {
       const folded = await this.#foldUpTo(first, share, reducer, row, stop);
       if (folded === undefined) return undefined;
       ({ row, commits } = folded);
+      before = this.#standing(share.aggregateId, reducer);
     }
     const reached = row?.version ?? 0;
     if (row?.fault !== undefined || (reached >= target && commits.length === 0)) {
@@ -309,7 +322,7 @@ export class Reducers implements TurnFold {
     const stateAt = share.works
       .filter(({ waiter, commit }) => waiter?.answer !== undefined && (lastVersion(commit) ?? 0) > reached)
       .map(({ commit }) => lastVersion(commit) ?? 0);
-    const plan = this.#plan(reducer, row, commits, stateAt, stop);
+    const plan = this.#plan(reducer, { ...before, row }, commits, stateAt, stop);
     if (plan.item.events.length > 0) return plan;
     this.#answer(share, undefined, this.#store(plan, { states: [] }));
     return undefined;
@@ -389,9 +402,18 @@ export class Reducers implements TurnFold {
     return row !== undefined && stop?.fault.version === row.version + 1 ? { ...row, fault: stop.fault } : row;
   }
 
-  /** The reducer's row, by what the log has now: a fault that was released since is left out. */
-  #row(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
+  #standing(aggregateId: string, reducer: BoundReducer): Standing {
     const stored = this.#options.tables.reducerState(aggregateId);
+    const row = this.#rowOf(aggregateId, reducer, stored);
+    return { stored, row, rowsChanged: this.#options.faults.rowsChanged };
+  }
+
+  #row(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
+    return this.#rowOf(aggregateId, reducer, this.#options.tables.reducerState(aggregateId));
+  }
+
+  /** The reducer's row, by what the log has now: a fault that was released since is left out. */
+  #rowOf(aggregateId: string, reducer: BoundReducer, stored: ReducerState | undefined): ReducerState | undefined {
     const row =
       stored?.generation === reducer.generation ? stored : this.#options.kept.find(aggregateId, stored, reducer);
     if (row === undefined) return undefined;
@@ -405,11 +427,12 @@ export class Reducers implements TurnFold {
 
   #plan(
     reducer: BoundReducer,
-    row: ReducerState | undefined,
+    before: Standing,
     commits: readonly AggregateCommit[],
     stateAt: readonly number[],
     stop: Stop | undefined,
   ): Plan {
+    const { row } = before;
     const baseVersion = row?.version ?? 0;
     const aggregateId = commits[0]?.aggregateId ?? '';
     const { skipped } = this.#options.faults.marks(aggregateId, reducer);
@@ -439,7 +462,7 @@ export class Reducers implements TurnFold {
       stateAt: stateAt.filter(isFolded),
       halted: () => code.isHalted(unit.artefactId),
     };
-    return { reducer, item, commits, toVersion, stop, skips: skipped.length };
+    return { reducer, before, item, commits, toVersion, stop, skips: skipped.length };
   }
 
   async #foldHistory(
@@ -449,7 +472,8 @@ export class Reducers implements TurnFold {
     stop: Stop | undefined,
   ): Promise<ReducerState> {
     this.#mustRun();
-    const plan = this.#plan(reducer, row, commits, [], stop);
+    const { aggregateId = '' } = commits[0] ?? {};
+    const plan = this.#plan(reducer, { ...this.#standing(aggregateId, reducer), row }, commits, [], stop);
     const [outcome] =
       plan.item.events.length === 0 ? [{ states: [] }] : await this.#options.code.runner.fold([plan.item]);
     if (outcome === undefined) throw new Error('the runner gave no outcome');
@@ -457,11 +481,13 @@ export class Reducers implements TurnFold {
   }
 
   /** Stores the state, without a fault that is not in the log yet; gives it with the fault. */
-  #store({ reducer, item, commits, toVersion, stop, skips }: Plan, outcome: FoldOutcome): ReducerState {
+  #store(plan: Plan, outcome: FoldOutcome): ReducerState {
+    const { reducer, item, commits, toVersion, stop, skips } = plan;
     const { faults, observer } = this.#options;
     if (faults.marks(item.aggregateId, reducer).skipped.length !== skips)
       throw new Error('an event is to be passed over that was being folded: it is folded again');
-    const before = this.#row(item.aggregateId, reducer);
+    const { stored, row: before } =
+      plan.before.rowsChanged === faults.rowsChanged ? plan.before : this.#standing(item.aggregateId, reducer);
     const last = outcome.states.at(-1);
     const end = outcome.halted === true ? (last?.version ?? item.baseVersion) : toVersion;
     const version = outcome.fault === undefined ? end : outcome.fault.version - 1;
@@ -478,9 +504,9 @@ export class Reducers implements TurnFold {
     if (row.fault === undefined && stop !== undefined && version === stop.fault.version - 1)
       return this.#stand(item.aggregateId, reducer, row, stop);
     if (row.fault?.stopped === true) {
-      this.#setRow(item.aggregateId, reducer, { ...row, fault: undefined });
+      this.#setRow(item.aggregateId, reducer, { ...row, fault: undefined }, stored);
       faults.stopped(item.aggregateId, reducer, row.fault);
-    } else this.#setRow(item.aggregateId, reducer, row);
+    } else this.#setRow(item.aggregateId, reducer, row, stored);
     return row;
   }
 
@@ -503,10 +529,15 @@ export class Reducers implements TurnFold {
     return { ...good, fault };
   }
 
-  #setRow(aggregateId: string, reducer: BoundReducer, row: ReducerState): void {
+  #setRow(
+    aggregateId: string,
+    reducer: BoundReducer,
+    row: ReducerState,
+    /** What is stored, for who knows it. */
+    before = this.#options.tables.reducerState(aggregateId),
+  ): void {
     const { tables, kept } = this.#options;
     if (tables.isErased(aggregateId)) return;
-    const before = tables.reducerState(aggregateId);
     if (before?.fault !== undefined || row.fault !== undefined)
       tables.faults.setAggregate(reducer.aggregateType, aggregateId, row.fault !== undefined);
     if (before !== undefined && before.generation !== row.generation) kept.replaced(aggregateId, before, reducer);

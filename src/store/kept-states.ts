@@ -30,6 +30,31 @@ function keptCodes({ former = [], ...bound }: ReducerLine, most: number): readon
   return codes;
 }
 
+/** What a binding takes of those before it, by their generations. */
+interface Former {
+  /** Those of the same code. */
+  readonly own: ReadonlySet<number>;
+  /** Those whose states are kept, each with the place of its code among the codes that are. */
+  readonly kept: ReadonlyMap<number, number>;
+}
+
+function formerOf(line: ReducerLine, most: number): Former {
+  const { former = [] } = line;
+  const codes = keptCodes(line, most);
+  const own = former.filter((one) => sameCode(one, line)).map(({ generation }) => generation);
+  const kept = former.map((one) => [one.generation, codes.findIndex((code) => sameCode(code, one))] as const);
+  return { own: new Set(own), kept: new Map(kept.filter(([, place]) => place >= 0)) };
+}
+
+/** The state as it is kept. */
+const keptRow = ({ generation, version, state, lastModified, offset }: ReducerState): KeptRow => [
+  generation,
+  version,
+  state,
+  lastModified,
+  offset,
+];
+
 /**
  * States of aggregates by reducers that were bound before, so that one of the same code that is bound again goes on from them:
  * what a code makes of an aggregate's first events is the same in each of its bindings. Only a saving, as all of the local store.
@@ -38,6 +63,8 @@ export class KeptStates {
   readonly #section: StoreSection;
   readonly #bytes: StoredBytes;
   readonly #most: number;
+  /** Asked for each aggregate of a type that is folded again. */
+  readonly #former = new WeakMap<ReducerLine, Former>();
 
   constructor({ section, bytes }: { readonly section: StoreSection; readonly bytes: StoredBytes }, most: number) {
     this.#section = section;
@@ -47,51 +74,53 @@ export class KeptStates {
 
   /** The state of an aggregate by an earlier binding of the same code; `stored` is that of the last binding that folded it. */
   find(aggregateId: string, stored: ReducerState | undefined, reducer: ReducerLine): ReducerState | undefined {
-    if (reducer.former === undefined) return undefined;
-    let found: ReducerState | undefined;
-    for (const row of this.#all(aggregateId, stored)) {
-      const code = reducer.former.find(({ generation }) => generation === row.generation);
-      if (code !== undefined && sameCode(code, reducer) && row.version > (found?.version ?? -1)) found = row;
-    }
-    return found && { ...found, generation: reducer.generation };
+    const { own } = this.#formerOf(reducer);
+    if (own.size === 0) return undefined;
+    let found: KeptRow | undefined;
+    for (const row of this.#withStored(this.#rows(aggregateId), stored))
+      if (own.has(row[0]) && row[1] > (found?.[1] ?? -1)) found = row;
+    if (found === undefined) return undefined;
+    const [, version, state, lastModified, offset] = found;
+    return { generation: reducer.generation, version, state, lastModified, offset, fault: undefined };
   }
 
   /** A state by another binding takes the place of this one. */
   replaced(aggregateId: string, stored: ReducerState, by: ReducerLine): void {
-    const rows: KeptRow[] = [];
-    for (const code of keptCodes(by, this.#most)) {
-      const of = this.#all(aggregateId, stored).filter(({ generation }) =>
-        by.former?.some((one) => one.generation === generation && sameCode(one, code)),
-      );
-      const last = of.sort((a, b) => b.version - a.version)[0];
-      if (last !== undefined) rows.push([last.generation, last.version, last.state, last.lastModified, last.offset]);
-    }
+    const places = this.#formerOf(by).kept;
     const before = this.#rows(aggregateId);
-    if (rows.length === 0 && before.length === 0) return;
-    this.#bytes.changeState(keptBytes(aggregateId, before), keptBytes(aggregateId, rows));
-    this.#section.set(`${TABLES.keptStates}${aggregateId}`, rows.length === 0 ? undefined : rows);
+    const rows: KeptRow[] = [];
+    for (const row of this.#withStored(before, stored)) {
+      const place = places.get(row[0]);
+      if (place !== undefined && row[1] > (rows[place]?.[1] ?? -1)) rows[place] = row;
+    }
+    const kept = Object.values(rows); // of some codes there is none
+    if (kept.length === 0 && before.length === 0) return;
+    this.#bytes.changeState(keptBytes(aggregateId, before), keptBytes(aggregateId, kept));
+    this.#section.set(`${TABLES.keptStates}${aggregateId}`, kept.length === 0 ? undefined : kept);
   }
 
   /** From which log offset on aggregates may be behind what an earlier binding of the same code made of them; 0: there was none. */
   position(reducer: ReducerLine): number {
-    const found = this.#complete(reducer.aggregateType).findLast(([generation]) =>
-      reducer.former?.some((one) => one.generation === generation && sameCode(one, reducer)),
-    );
-    return found?.[1] ?? 0;
+    const { own } = this.#formerOf(reducer);
+    return this.#complete(reducer.aggregateType).findLast(([generation]) => own.has(generation))?.[1] ?? 0;
   }
 
   /** Another binding takes over from one that has folded all commits below the position. */
   superseded(by: ReducerLine, generation: number, position: number): void {
-    const codes = keptCodes(by, this.#most);
-    const isKept = (of: number): boolean =>
-      by.former?.some((one) => one.generation === of && codes.some((code) => sameCode(code, one))) === true;
-    const all = [...this.#complete(by.aggregateType), [generation, position] as const].filter(([of]) => isKept(of));
+    const { kept } = this.#formerOf(by);
+    const all = [...this.#complete(by.aggregateType), [generation, position] as const].filter(([of]) => kept.has(of));
     this.#section.set(`${TABLES.keptBindings}${by.aggregateType}`, all.length === 0 ? undefined : all);
   }
 
   /** Bindings of the type whose states are kept. */
   generations(aggregateType: string): readonly number[] {
     return this.#complete(aggregateType).map(([generation]) => generation);
+  }
+
+  #formerOf(line: ReducerLine): Former {
+    let former = this.#former.get(line);
+    if (former === undefined) this.#former.set(line, (former = formerOf(line, this.#most)));
+    return former;
   }
 
   #complete(aggregateType: string): readonly (readonly [generation: number, position: number])[] {
@@ -105,15 +134,8 @@ export class KeptStates {
     return (this.#section.get(`${TABLES.keptStates}${aggregateId}`) as readonly KeptRow[] | undefined) ?? [];
   }
 
-  #all(aggregateId: string, stored: ReducerState | undefined): ReducerState[] {
-    const rows: ReducerState[] = this.#rows(aggregateId).map(([generation, version, state, lastModified, offset]) => ({
-      generation,
-      version,
-      state,
-      lastModified,
-      offset,
-      fault: undefined,
-    }));
-    return stored === undefined || stored.fault !== undefined ? rows : [...rows, stored];
+  /** What is kept, and the last one: not where it stands at a fault. */
+  #withStored(rows: readonly KeptRow[], stored: ReducerState | undefined): readonly KeptRow[] {
+    return stored === undefined || stored.fault !== undefined ? rows : [...rows, keptRow(stored)];
   }
 }

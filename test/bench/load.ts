@@ -40,17 +40,39 @@ export interface LoadResult {
 const HERE = dirname(fileURLToPath(import.meta.url));
 const script = (name: string): string => join(HERE, `${name}.js`);
 
-export async function runLoad(load: Load): Promise<LoadResult> {
-  const child = spawn(process.execPath, [script('load-generator'), JSON.stringify(load)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+/** A process that sends loads, one after the other. What is measured with a new one has its start in it, some hundred ms of a processor. */
+export interface LoadGenerator {
+  run(load: Load): Promise<LoadResult>;
+  end(): void;
+}
+
+export function startLoadGenerator(): LoadGenerator {
+  const child = spawn(process.execPath, [script('load-generator')], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
-  let text = '';
-  child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
-  const [code] = (await once(child, 'exit')) as [number | null];
-  if (code !== 0) throw new Error(`the load generator ended with ${code}`);
-  const result = JSON.parse(text) as LoadResult;
-  if (result.failed > 0) throw new Error(`${result.failed} of ${result.answered} answers were not as expected`);
-  return result;
+  const ended = once(child, 'exit').then(([code]: unknown[]) => {
+    throw new Error(`the load generator ended with ${String(code)}`);
+  });
+  ended.catch(() => undefined);
+  return {
+    run: async (load) => {
+      const answer = once(child, 'message') as Promise<[LoadResult]>;
+      child.send(load);
+      const [result] = await Promise.race([answer, ended]);
+      if (result.failed > 0) throw new Error(`${result.failed} of ${result.answered} answers were not as expected`);
+      return result;
+    },
+    end: () => void child.kill(),
+  };
+}
+
+export async function runLoad(load: Load): Promise<LoadResult> {
+  const generator = startLoadGenerator();
+  try {
+    return await generator.run(load);
+  } finally {
+    generator.end();
+  }
 }
 
 export interface Yardstick {

@@ -7,7 +7,16 @@ import { API_KEY, sample, startService, type Service } from '../support/service.
 import { brokersOfThisRun } from './brokers.js';
 import { childrenOf } from '../support/load-world.js';
 import { startFlood, type FloodRequest } from './flood.js';
-import { BATCH_OF_100, benchTenant, median, PLAIN_SINGLE, report, runLoad, startExpress, type Load } from './load.js';
+import {
+  BATCH_OF_100,
+  benchTenant,
+  median,
+  PLAIN_SINGLE,
+  report,
+  startExpress,
+  startLoadGenerator,
+  type Load,
+} from './load.js';
 
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 3);
@@ -179,12 +188,13 @@ async function beside(where: string, env: Readonly<Record<string, string>>): Pro
     mustContain: '"version":',
   };
   let first = 0;
+  const generator = startLoadGenerator();
   const ours = async (): Promise<number> => {
-    const result = await runLoad({ ...calm, first });
+    const result = await generator.run({ ...calm, first });
     first = result.next;
     return result.p99;
   };
-  const machine = async (): Promise<number> => (await runLoad({ ...calm, port: express.port })).p99;
+  const machine = async (): Promise<number> => (await generator.run({ ...calm, port: express.port })).p99;
   await ours();
   await machine();
   const { projectionId } = uploaded.json<{ projectionId: string }>();
@@ -212,8 +222,9 @@ async function beside(where: string, env: Readonly<Record<string, string>>): Pro
       shown = ` (${Math.round(perSecond).toLocaleString('en')}/s, ${statuses.map(([status]) => status).join(' ')})`;
     }
     rows.push({ name, shown, rounds });
-    console.error(`${where}: beside ${name} is measured`);
+    console.error(`${where}: beside ${name} p99 in ms ${rounds.map((round) => round.beside.toFixed(1)).join(' ')}`);
   }
+  generator.end();
   express.stop();
   await service.stop();
   // Alone it is the same whatever comes next: what three rounds say of it differs by as much as floods do, and some begin behind what another one left.
