@@ -97,7 +97,7 @@ function takenAtOnce(plans: readonly Planned[], first: number): number {
 
 const HISTORY_EVENTS = 1000;
 const HISTORY_BYTES = 4 * 1024 * 1024;
-/** Of the states that a frame begins with: they are read in one go, and held until it is answered. */
+/** Of the states that a frame begins with, and of those by other code that it replaces: they are read in one go, and held until it is answered. */
 const FRAME_STATE_BYTES = 8 * 1024 * 1024;
 const DEADLINE_TICK_MS = 50;
 
@@ -299,7 +299,8 @@ export class Reducers implements TurnFold {
     const most = stop === undefined ? Infinity : stop.fault.version - 1;
     let before = this.#standing(share.aggregateId, reducer);
     let { row } = before;
-    this.#read += row?.state?.length ?? 0;
+    this.#read += before.stored?.state?.length ?? 0;
+    if (row !== before.stored) this.#read += row?.state?.length ?? 0;
     const target = Math.min(most, head?.version ?? lastVersion(share.works.at(-1)?.commit) ?? 0);
     const first = Math.min(most, work?.commit.baseVersion ?? target);
     let commits: AggregateCommit[] = [];

@@ -25,13 +25,7 @@ test('others have their turn between the aggregates of a catch-up, before their 
   let before: number | undefined;
   const reducers = new Reducers({
     tables,
-    kept: {
-      find: (): undefined => {
-        background.asked('t');
-        busy(2);
-      },
-      replaced: () => undefined,
-    },
+    kept: { find: () => undefined, replaced: () => undefined },
     code: {
       runner: {
         fold: (items: readonly FoldItem[]) => {
@@ -44,7 +38,15 @@ test('others have their turn between the aggregates of a catch-up, before their 
     },
     bindings: { of: () => REDUCER, isEmpty: false },
     history: undefined,
-    faults: { stopOf: () => undefined, marks: () => NO_MARKS },
+    faults: {
+      stopOf: () => undefined,
+      // Looked at when a fold is planned, and when its result is stored.
+      marks: () => {
+        background.asked('t');
+        busy(2);
+        return NO_MARKS;
+      },
+    },
     deadlineMs: 10_000,
     listener: { shed: () => assert.fail('nothing is shed') },
     logger: silentLogger,
