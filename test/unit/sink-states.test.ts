@@ -46,6 +46,24 @@ test('others have their turn between the states of a page that are all there alr
   assert.ok(asked >= 2_000 / MOST && turns >= asked / 4, `${turns} turns, asked ${asked} times`);
 });
 
+test('a reading ends soon when its tenant is closed meanwhile, however many states the page has', async () => {
+  const source = new ListedLog('t');
+  const tenant = new SinkTenant(source, 10_000);
+  let asked = 0;
+  const ask = source.aggregateStates.bind(source);
+  source.aggregateStates = (ids, ...rest) => {
+    if (++asked === 2) tenant.detached = true;
+    busy(1);
+    return ask(ids, ...rest);
+  };
+  for (let i = 0; i < 2_000; i++) source.append(`a-${i}`, ['{}']);
+  tenant.start({ events: 0, states: 0, changes: 0 });
+  const gathered = await tenant.gather(64 * 1024 * 1024);
+  assert.equal(tenant.isCurrent(gathered), false);
+  // A slice has some of them yet, of which the page has 63.
+  assert.ok(asked < 20, String(asked));
+});
+
 /** Keys whose changes retention took, told by their states; a reading that is under way in one of its phases may come to nothing. */
 async function keysTold(forgottenIn: 'states' | 'the fill' | undefined): Promise<readonly string[]> {
   const source = new ListedLog('t');
