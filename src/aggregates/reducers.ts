@@ -487,7 +487,9 @@ export class Reducers implements TurnFold {
     const { faults, observer } = this.#options;
     if (faults.marks(item.aggregateId, reducer).skipped.length !== skips)
       throw new Error('an event is to be passed over that was being folded: it is folded again');
-    const { stored, row: before } =
+    // What came of it is of the state that it was folded from; what is replaced may be another one by now.
+    const { row: before } = plan.before;
+    const { stored } =
       plan.before.rowsChanged === faults.rowsChanged ? plan.before : this.#standing(item.aggregateId, reducer);
     const last = outcome.states.at(-1);
     const end = outcome.halted === true ? (last?.version ?? item.baseVersion) : toVersion;
