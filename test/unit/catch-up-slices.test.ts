@@ -30,6 +30,8 @@ test('others have their turn between the aggregates of a catch-up, before their 
       runner: {
         fold: (items: readonly FoldItem[]) => {
           before = sofar();
+          // However long ago the last fold was planned, on a machine that is busy.
+          background.asked('t');
           return Promise.resolve(items.map(() => ({ states: [{ version: 1, state: Buffer.from('{}') }] })));
         },
       },
