@@ -16,6 +16,9 @@ export interface Work {
   /** Held for the commit until it is folded; a catch-up holds its own. */
   readonly bytes: number;
 }
+
+/** Somebody waits for the state, and has had no answer. */
+export const isWaitedFor = ({ waiter }: Work): boolean => waiter?.answer !== undefined;
 /** Called with work that was shed, since too much waits in memory: the aggregate is behind from this commit on. */
 export interface ShedListener {
   shed(commit: AggregateCommit): void;
@@ -99,7 +102,7 @@ export class ReducerTurns {
 
   /** Sheds the oldest work, for whose answers nobody waits any more, to make room. */
   #shedLate(): void {
-    const inTime = this.#works.findIndex(({ waiter }) => waiter?.answer !== undefined);
+    const inTime = this.#works.findIndex(isWaitedFor);
     for (const work of this.#works.splice(0, inTime < 0 ? this.#works.length : inTime)) {
       this.#hold.sub(work.bytes);
       this.#shed(work);

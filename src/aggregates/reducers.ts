@@ -12,6 +12,7 @@ import { eventLoop } from '../core/event-loop.js';
 import { nextTurn, ShortSlices, shortSliceMs, timedSlice } from '../core/slices.js';
 import { bytesOfCommit } from '../feed/inputs.js';
 import {
+  isWaitedFor,
   ReducerTurns,
   type ShedListener,
   type TurnFold,
@@ -80,8 +81,7 @@ interface Plan {
 type Planned = Plan & { readonly share: Share };
 
 /** A client waits for it, or the rows of the read store do. */
-const isAwaited = ({ works, ensures }: Share): boolean =>
-  ensures.length > 0 || works.some(({ waiter }) => waiter?.answer !== undefined);
+const isAwaited = ({ works, ensures }: Share): boolean => ensures.length > 0 || works.some(isWaitedFor);
 
 /** Appends whose answers go out behind one slice while several tenants ask; two slices may be on a turn of the event loop. */
 const ANSWERS_AT_ONCE = 8;
@@ -91,7 +91,7 @@ function takenAtOnce(plans: readonly Planned[], first: number): number {
   let answers = 0;
   let count = 0;
   for (; answers < ANSWERS_AT_ONCE && first + count < plans.length; count++)
-    answers += plans[first + count]?.share.works.filter(({ waiter }) => waiter?.answer !== undefined).length ?? 0;
+    answers += plans[first + count]?.share.works.filter(isWaitedFor).length ?? 0;
   return count;
 }
 
@@ -219,7 +219,8 @@ export class Reducers implements TurnFold {
         // What a client waits for goes on at once while no other tenant's does.
         if (background.clientsAreAbout && (background.isShared || !isAwaited(share))) {
           slices ??= new ShortSlices();
-          await slices.next();
+          const turn = slices.next();
+          if (turn !== undefined) await turn;
         }
         const prepared = await this.#prepare(share);
         if (prepared !== undefined) items.push({ share, ...prepared });
@@ -298,21 +299,21 @@ export class Reducers implements TurnFold {
     const stop = faults.stopOf(share.aggregateId, reducer);
     const most = stop === undefined ? Infinity : stop.fault.version - 1;
     let before = this.#standing(share.aggregateId, reducer);
-    let { row } = before;
     this.#read += before.stored?.state?.length ?? 0;
-    if (row !== before.stored) this.#read += row?.state?.length ?? 0;
+    if (before.row !== before.stored) this.#read += before.row?.state?.length ?? 0;
     const target = Math.min(most, head?.version ?? lastVersion(share.works.at(-1)?.commit) ?? 0);
     const first = Math.min(most, work?.commit.baseVersion ?? target);
     let commits: AggregateCommit[] = [];
-    if (row?.fault === undefined && (row?.version ?? 0) < first) {
-      const folded = await this.#foldUpTo(first, share, reducer, row, stop);
+    if (before.row?.fault === undefined && (before.row?.version ?? 0) < first) {
+      const folded = await this.#foldUpTo(first, share, reducer, before.row, stop);
       if (folded === undefined) return undefined;
-      ({ row, commits } = folded);
-      before = this.#standing(share.aggregateId, reducer);
+      ({ commits } = folded);
+      before = { ...this.#standing(share.aggregateId, reducer), row: folded.row };
     }
+    const { row } = before;
     const reached = row?.version ?? 0;
     if (row?.fault !== undefined || (reached >= target && commits.length === 0)) {
-      this.#answerStored(share, reducer, row, reached === most ? stop : undefined);
+      this.#answerStored(share, reducer, before, reached === most ? stop : undefined);
       return undefined;
     }
     // A read may have folded commits that wait for an answer of their own: `reached` is past those.
@@ -321,9 +322,9 @@ export class Reducers implements TurnFold {
     if (target > known && !(await this.#gather(commits, share.aggregateId, known + 1, target)))
       this.#ensureAgain(share);
     const stateAt = share.works
-      .filter(({ waiter, commit }) => waiter?.answer !== undefined && (lastVersion(commit) ?? 0) > reached)
+      .filter((one) => isWaitedFor(one) && (lastVersion(one.commit) ?? 0) > reached)
       .map(({ commit }) => lastVersion(commit) ?? 0);
-    const plan = this.#plan(reducer, { ...before, row }, commits, stateAt, stop);
+    const plan = this.#plan(reducer, before, commits, stateAt, stop);
     if (plan.item.events.length > 0) return plan;
     this.#answer(share, undefined, this.#store(plan, { states: [] }));
     return undefined;
@@ -354,13 +355,13 @@ export class Reducers implements TurnFold {
   }
 
   /** There is nothing to fold: what is stored is the answer. `stop`: where the aggregate stands. */
-  #answerStored(share: Share, reducer: BoundReducer, row: ReducerState | undefined, stop: Stop | undefined): void {
+  #answerStored(share: Share, reducer: BoundReducer, { stored, row }: Standing, stop: Stop | undefined): void {
     const { aggregateId } = share;
     if (row?.fault !== undefined) return this.#answer(share, undefined, row);
+    if (stop !== undefined) return this.#answer(share, undefined, this.#stand(aggregateId, reducer, row, stop, stored));
     // A former binding's state that is good for this one replaces what other code stored since, its fault too.
-    if (row !== undefined && this.#options.tables.reducerState(aggregateId)?.generation !== row.generation)
-      this.#setRow(aggregateId, reducer, row);
-    this.#answer(share, undefined, stop === undefined ? row : this.#stand(aggregateId, reducer, row, stop));
+    if (row !== undefined && stored?.generation !== row.generation) this.#setRow(aggregateId, reducer, row, stored);
+    this.#answer(share, undefined, row);
   }
 
   /** Adds commits of the history to those that are folded in one turn. @returns whether these are all */
@@ -488,9 +489,9 @@ export class Reducers implements TurnFold {
     if (faults.marks(item.aggregateId, reducer).skipped.length !== skips)
       throw new Error('an event is to be passed over that was being folded: it is folded again');
     // What came of it is of the state that it was folded from; what is replaced may be another one by now.
-    const { row: before } = plan.before;
-    const { stored } =
-      plan.before.rowsChanged === faults.rowsChanged ? plan.before : this.#standing(item.aggregateId, reducer);
+    const { row: before, rowsChanged } = plan.before;
+    const stored =
+      rowsChanged === faults.rowsChanged ? plan.before.stored : this.#options.tables.reducerState(item.aggregateId);
     const last = outcome.states.at(-1);
     const end = outcome.halted === true ? (last?.version ?? item.baseVersion) : toVersion;
     const version = outcome.fault === undefined ? end : outcome.fault.version - 1;
@@ -505,7 +506,7 @@ export class Reducers implements TurnFold {
     };
     if (row.fault !== undefined) observer?.faulted?.('reducer');
     if (row.fault === undefined && stop !== undefined && version === stop.fault.version - 1)
-      return this.#stand(item.aggregateId, reducer, row, stop);
+      return this.#stand(item.aggregateId, reducer, row, stop, stored);
     if (row.fault?.stopped === true) {
       this.#setRow(item.aggregateId, reducer, { ...row, fault: undefined }, stored);
       faults.stopped(item.aggregateId, reducer, row.fault);
@@ -519,6 +520,7 @@ export class Reducers implements TurnFold {
     reducer: BoundReducer,
     row: ReducerState | undefined,
     { fault, recorded }: Stop,
+    stored: ReducerState | undefined,
   ): ReducerState {
     const good = row ?? {
       generation: reducer.generation,
@@ -528,7 +530,7 @@ export class Reducers implements TurnFold {
       offset: 0,
       fault: undefined,
     };
-    this.#setRow(aggregateId, reducer, recorded ? { ...good, fault } : good);
+    this.#setRow(aggregateId, reducer, recorded ? { ...good, fault } : good, stored);
     return { ...good, fault };
   }
 
@@ -536,8 +538,8 @@ export class Reducers implements TurnFold {
     aggregateId: string,
     reducer: BoundReducer,
     row: ReducerState,
-    /** What is stored, for who knows it. */
-    before = this.#options.tables.reducerState(aggregateId),
+    /** What is stored, by whatever code. */
+    before: ReducerState | undefined,
   ): void {
     const { tables, kept } = this.#options;
     if (tables.isErased(aggregateId)) return;

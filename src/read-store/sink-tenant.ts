@@ -214,13 +214,13 @@ export class SinkTenant {
     return end;
   }
 
-  async #gatherStates(from: number, read: CommitsReader, { rows }: Gathering, maxBytes: number): Promise<number> {
+  async #gatherStates(from: number, read: CommitsReader, gathered: Gathering, maxBytes: number): Promise<number> {
     // A catch-up makes them in the order of the log, and says when it has come further: asking for each would only hold it up.
     const statesEnd = this.source.statesEnd();
     if (from >= statesEnd) return from;
     const page = await read(from);
     if (page.end > statesEnd) return from;
-    return this.#addStates(from, page, rows, maxBytes);
+    return this.#addStates(from, page, gathered, maxBytes);
   }
 
   async #gatherChanges(from: number, gathered: Gathering, filling: Filling, maxBytes: number): Promise<number> {
@@ -271,10 +271,15 @@ export class SinkTenant {
    * Of the aggregates of a page's commits, portion by portion, until about `maxBytes` are there. @returns the exclusive offset up to
    * which the states of all commits are among the rows.
    */
-  async #addStates(from: number, { changed, end }: CommitsPage, rows: Rows, maxBytes: number): Promise<number> {
+  async #addStates(
+    from: number,
+    { changed, end }: CommitsPage,
+    gathered: Gathering,
+    maxBytes: number,
+  ): Promise<number> {
     const { source } = this;
+    const { rows } = gathered;
     const before = rows.bytes;
-    const generation = this.#generation;
     let upTo = from;
     // Where all states are there already nothing here waits, and a page has thousands.
     const slices = new ShortSlices(() => (background.givesWay ? pause(REST_MS, { ref: true }) : nextTurn()));
@@ -283,7 +288,7 @@ export class SinkTenant {
       if (turn !== undefined) {
         await turn;
         // What is being read comes to nothing: whoever closes the tenant, or reads it anew, does not wait for the rest of the page.
-        if (this.detached || generation !== this.#generation) return upTo;
+        if (!this.isCurrent(gathered)) return upTo;
       }
       const ids = new Set<string>();
       const first = rows.bytes;

@@ -1,22 +1,12 @@
 // Appends to many aggregates at once, each of which has a state of a megabyte.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { Reducers } from '../../src/aggregates/reducers.js';
 import type { FoldItem, FoldOutcome } from '../../src/code-host/code-host.js';
-import type { AggregateCommit } from '../../src/core/event.js';
-import { silentLogger } from '../../src/core/logger.js';
-import { NO_MARKS } from '../../src/store/fault-tables.js';
 import { localTables } from '../support/local-tables.js';
+import { commitOf, REDUCER, reducersAlone } from '../support/reducers-alone.js';
 
 const LARGE = Buffer.alloc(1024 * 1024, 0x20);
 const COUNT = 60;
-const REDUCER = { aggregateType: 'a', artefactId: 'r', className: 'C', generation: 1 };
-
-const commitOf = (aggregateId: string, baseVersion: number): AggregateCommit => ({
-  ...{ offset: 2, commandId: 'c', aggregateId, aggregateType: 'a', baseVersion, timestamp: 1 },
-  ...{ correlationId: undefined, causationId: undefined, metadata: undefined },
-  events: [{ eventId: 'e', eventType: 'E', data: Buffer.from('{}') }],
-});
 
 test('the code is given as many aggregates at once as have eight megabytes of states before', (t) =>
   framesBeside(t, REDUCER.generation));
@@ -32,18 +22,7 @@ async function framesBeside(t: TestContext, generation: number): Promise<void> {
     frames.push(items.length);
     return Promise.resolve(items.map(() => ({ states: [{ version: baseVersion + 1, state: Buffer.from('{}') }] })));
   };
-  const reducers = new Reducers({
-    tables,
-    kept: { find: () => undefined, replaced: () => undefined },
-    code: { runner: { fold }, load: () => undefined, isHalted: () => false },
-    bindings: { of: () => REDUCER, isEmpty: false },
-    history: undefined,
-    faults: { stopOf: () => undefined, marks: () => NO_MARKS },
-    deadlineMs: 10_000,
-    listener: { shed: () => assert.fail('nothing is shed') },
-    logger: silentLogger,
-  } as unknown as ConstructorParameters<typeof Reducers>[0]);
-  t.after(() => reducers.close());
+  const reducers = reducersAlone(t, fold, { tables });
   const ids = Array.from({ length: COUNT }, (_, i) => `a-${i}`);
   for (const id of ids) {
     tables.addCommit(id, { version: baseVersion + 1, type: 'a', timestamp: 1 }, baseVersion, 2);

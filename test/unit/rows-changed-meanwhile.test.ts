@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ReducerFaults } from '../../src/aggregates/reducer-faults.js';
-import { Reducers } from '../../src/aggregates/reducers.js';
 import type { FoldItem, FoldOutcome } from '../../src/code-host/code-host.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { KeptStates } from '../../src/store/kept-states.js';
 import { localTables } from '../support/local-tables.js';
+import { commitOf, reducersAlone } from '../support/reducers-alone.js';
 
-const REDUCER = { aggregateType: 'a', artefactId: 'r', className: 'C', generation: 1 };
 const STATE = Buffer.from('{"n":1}');
 
 test('a row that a fault in the log takes away while it is folded on is counted once', async (t) => {
@@ -17,26 +16,14 @@ test('a row that a fault in the log takes away while it is folded on is counted 
   let answer: (() => void) | undefined;
   const fold = (items: readonly FoldItem[]): Promise<FoldOutcome[]> =>
     new Promise((resolve) => (answer = () => resolve(items.map(() => ({ states: [{ version: 4, state: STATE }] })))));
-  const reducers = new Reducers({
-    ...{ tables, faults, kept: new KeptStates(tables, 1), logger: silentLogger },
-    code: { runner: { fold }, load: () => undefined, isHalted: () => false },
-    bindings: { of: () => REDUCER, isEmpty: false },
-    history: undefined,
-    deadlineMs: 10_000,
-    listener: { shed: () => assert.fail('nothing is shed') },
-  } as unknown as ConstructorParameters<typeof Reducers>[0]);
-  t.after(() => reducers.close());
+  const reducers = reducersAlone(t, fold, { tables, faults, kept: new KeptStates(tables, 1) });
   tables.addCommit('a-1', { version: 4, type: 'a', timestamp: 1 }, 3, 2);
   tables.setReducerState('a-1', {
     ...{ generation: 1, version: 3, state: STATE, lastModified: 1, offset: 1 },
     fault: undefined,
   });
   const bytes = tables.bytes.total(0);
-  const folded = reducers.fold({
-    ...{ offset: 2, commandId: 'c', aggregateId: 'a-1', aggregateType: 'a', baseVersion: 3, timestamp: 1 },
-    ...{ correlationId: undefined, causationId: undefined, metadata: undefined },
-    events: [{ eventId: 'e', eventType: 'E', data: Buffer.from('{}') }],
-  });
+  const folded = reducers.fold(commitOf('a-1', 3));
   while (answer === undefined) await new Promise(setImmediate);
   // Of other code, which was bound before: whose row it is can't be told.
   faults.fold({
