@@ -29,6 +29,17 @@ test('what was gathered goes on before a pause that is long', async () => {
   await paid;
 });
 
+test('also where its timer is early by the clock', async (t) => {
+  t.mock.method(performance, 'now', () => 1000);
+  let end = (): void => undefined;
+  const pause = new Promise<void>((resolve) => (end = resolve));
+  const { turns, first } = world(() => pause);
+  const paid = turns.pay(COST);
+  await first;
+  end();
+  await paid;
+});
+
 test('and behind many short ones, not behind each', async () => {
   let pauses = 0;
   const { turns, seen } = world(() => {
