@@ -40,4 +40,4 @@ HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/ready').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 STOPSIGNAL SIGTERM
 # As `npm start` does: docs/reference/limits.md has what it gives, and what it takes.
-ENTRYPOINT ["node", "--max-semi-space-size=32", "--v8-pool-size=1", "dist/program/main.js", "serve"]
+ENTRYPOINT ["node", "--max-semi-space-size=8", "--v8-pool-size=1", "dist/program/main.js", "serve"]

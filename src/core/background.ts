@@ -83,6 +83,11 @@ export class Background {
     return this.#sharedUntil > -Infinity && this.#now() < this.#sharedUntil;
   }
 
+  /** There is work that no client waits for. */
+  get isAtWork(): boolean {
+    return this.#serving;
+  }
+
   /** Resolves when the next slice of a work has its turn; to be asked for before each. */
   turn(): Promise<void> {
     return new Promise((resolve) => {

@@ -4,7 +4,23 @@ import { eventLoop, type WorkKind } from './event-loop.js';
 /** Work that gives way to others between its slices: each `yield` is a place where it may. */
 export type Sliced<T> = Generator<void, T, void>;
 
-export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+/** Slices that wait for a round of the event loop of their own. */
+const slicesToCome: (() => void)[] = [];
+
+/**
+ * Resolves on a later round of the event loop. While clients are about each round has one slice: a request passes through several, and
+ * would wait in each of them for the slices of all that is under way.
+ */
+export const nextTurn = (): Promise<void> =>
+  new Promise((resolve) => {
+    if (!background.clientsAreAbout && slicesToCome.length === 0) setImmediate(resolve);
+    else if (slicesToCome.push(resolve) === 1) setImmediate(nextSlice);
+  });
+
+function nextSlice(): void {
+  slicesToCome.shift()?.();
+  if (slicesToCome.length > 0) setImmediate(nextSlice);
+}
 
 /** Does the work, and lets others have their turn after each slice. */
 export async function inSlices<T>(work: Sliced<T>): Promise<T> {

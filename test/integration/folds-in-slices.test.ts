@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { background } from '../../src/core/background.js';
 import { NotOwnerError } from '../../src/core/errors.js';
 import { EventLoopHolds, eventLoop } from '../../src/core/event-loop.js';
 import { silentLogger } from '../../src/core/logger.js';
@@ -272,4 +273,22 @@ test('the order of a tenant of several partitions is read some at a time, by all
     Array.from({ length: 200 }, (_, n) => ({ base: n, partition: n % 2, from: n >> 1, end: (n >> 1) + 1 })),
   );
   assert.equal(order.end, 200);
+});
+
+test('what came in one turn of the event loop goes in one produce; beside clients of other tenants nothing waits for the end of the turn', async (t) => {
+  const { partition } = await world(t);
+  const { fenced, state } = partition('w', 1);
+  await fenced.open();
+  state.waiting.push(1);
+  fenced.kick();
+  await Promise.resolve();
+  state.waiting.push(2);
+  await until(() => Promise.resolve(state.folded.length === 2));
+  assert.equal(new Set(state.encodedOn).size, 1);
+  for (const tenant of ['a', 'b']) background.asked(tenant);
+  state.waiting.push(3);
+  fenced.kick();
+  await Promise.resolve();
+  assert.deepEqual(state.waiting, [], 'it is gathered');
+  await until(() => Promise.resolve(state.folded.length === 3));
 });

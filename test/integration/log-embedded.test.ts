@@ -50,6 +50,29 @@ async function readAll(log: Log, ref: PartitionRef): Promise<LogRecord[]> {
   }
 }
 
+it('what was read stays as it was, whatever is read and written after it', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'statefold-log-'));
+  t.after(() => rmSync(path, { recursive: true, force: true }));
+  const log = new LmdbLog({ path });
+  t.after(() => log.close());
+  await log.ensureTopics([{ topic: 'events', partitions: 2, cleanup: { policy: 'tombstones' } }]);
+  // What lmdb answers from memory of its own, and what it makes a buffer for.
+  const sizes = [10, 5_000, 20_000, 40_000, 300_000];
+  const valueOf = (size: number, i: number): Buffer => Buffer.alloc(size, `${size}-${i};`);
+  const fillPartition = async (partition: number): Promise<void> => {
+    for (const [i, size] of sizes.entries())
+      await log.append(of(partition), [{ key: Buffer.from(`k${i}`), value: valueOf(size, partition) }]);
+  };
+  await fillPartition(0);
+  const first = await readAll(log, of(0));
+  await fillPartition(1);
+  const others = await readAll(log, of(1));
+  await fillPartition(0);
+  for (const [partition, records] of [first, others].entries())
+    for (const [i, size] of sizes.entries())
+      assert.ok(records[i]?.value?.equals(valueOf(size, partition)), `${size} bytes of partition ${partition}`);
+});
+
 it('removes a large topic in parts, and goes on with one that was cut off when it is opened again', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'statefold-log-'));
   t.after(() => rmSync(path, { recursive: true, force: true }));

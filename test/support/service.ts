@@ -30,7 +30,7 @@ const SHIPPED = process.env['STATEFOLD_TEST_PROGRAMS'];
 export const programOf = (compiled: string): string =>
   SHIPPED === undefined ? compiled : join(SHIPPED, basename(compiled));
 /** Of Node, as `npm start` and the image give them. */
-export const SERVE_FLAGS = ['--max-semi-space-size=32', '--v8-pool-size=1'];
+export const SERVE_FLAGS = ['--max-semi-space-size=8', '--v8-pool-size=1'];
 export const API_KEY = 'a-key-that-the-tests-chose';
 export const ADMIN_KEY = 'an-admin-key-that-the-tests-chose';
 const START_MS = 60_000;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { overWaitingSlices } from '../../src/core/slices.js';
+import { background } from '../../src/core/background.js';
+import { nextTurn, overWaitingSlices } from '../../src/core/slices.js';
 import { busy, turnsDuring } from '../support/loop-turns.js';
 
 const ITEMS = Array.from({ length: 40 }, (_, i) => i);
@@ -24,4 +25,23 @@ test('work that waits for nothing, or for what is there on the same turn, gives 
     assert.ok(turns >= ITEMS.length / 4, `${name}: ${turns} turns`);
     assert.deepEqual(done, ITEMS);
   }
+});
+
+test('while clients are about each round of the event loop has one slice, in the order in which they were asked for', async () => {
+  background.asked('a');
+  const rounds: string[][] = [[]];
+  let counting = true;
+  const count = (): void => {
+    rounds.push([]);
+    if (counting) setImmediate(count);
+  };
+  setImmediate(count);
+  const slice = (name: string): Promise<void> => nextTurn().then(() => void rounds.at(-1)?.push(name));
+  await Promise.all(['first', 'second', 'third'].map(slice));
+  counting = false;
+  assert.deepEqual(rounds.flat(), ['first', 'second', 'third']);
+  assert.ok(
+    rounds.every((slices) => slices.length <= 1),
+    JSON.stringify(rounds),
+  );
 });

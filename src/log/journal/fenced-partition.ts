@@ -1,4 +1,5 @@
 import { backOff } from '../../core/back-off.js';
+import { background } from '../../core/background.js';
 import { eventLoop } from '../../core/event-loop.js';
 import { InvariantError, NotOwnerError, StatefoldError } from '../../core/errors.js';
 import type { FenceState, Verdict } from '../../core/fence.js';
@@ -212,6 +213,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
     if (this.#status === 'FOLLOWING' && this.#contended > 0)
       setTimeout(run, backOff(this.#contended, LOG_BACK_OFF_MS)).unref();
     else if (this.#refusals.failures > 0) setTimeout(run, this.#refusals.delay).unref();
+    // At once where this turn may be long with what others have the loop do; what comes in it goes in the next produce.
+    else if (background.isShared || background.isAtWork) queueMicrotask(run);
     // After the work of this turn: so that what came in one turn goes in one produce.
     else setImmediate(run);
   }
