@@ -8,8 +8,8 @@ export type Sliced<T> = Generator<void, T, void>;
 const slicesToCome: (() => void)[] = [];
 
 /**
- * Resolves on a later round of the event loop. While clients are about each round has one slice: a request passes through several, and
- * would wait in each of them for the slices of all that is under way.
+ * Resolves on a later round of the event loop. While clients are about each round has one of those who ask here: a request passes
+ * through several rounds, and would wait in each of them for the slices of all that is under way.
  */
 export const nextTurn = (): Promise<void> =>
   new Promise((resolve) => {

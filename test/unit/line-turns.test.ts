@@ -19,7 +19,7 @@ function world(turn: () => Promise<void> | undefined) {
   return { turns, seen, first };
 }
 
-test('what was gathered goes on before a pause that is long', async () => {
+async function goesOnBeforeTheEndOfItsPause(): Promise<void> {
   let end = (): void => undefined;
   const pause = new Promise<void>((resolve) => (end = resolve));
   const { turns, first } = world(() => pause);
@@ -27,17 +27,13 @@ test('what was gathered goes on before a pause that is long', async () => {
   await first;
   end();
   await paid;
-});
+}
 
-test('also where its timer is early by the clock', async (t) => {
+test('what was gathered goes on before a pause that is long', goesOnBeforeTheEndOfItsPause);
+
+test('also where its timer is early by the clock', (t) => {
   t.mock.method(performance, 'now', () => 1000);
-  let end = (): void => undefined;
-  const pause = new Promise<void>((resolve) => (end = resolve));
-  const { turns, first } = world(() => pause);
-  const paid = turns.pay(COST);
-  await first;
-  end();
-  await paid;
+  return goesOnBeforeTheEndOfItsPause();
 });
 
 test('and behind many short ones, not behind each', async () => {

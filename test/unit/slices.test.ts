@@ -29,19 +29,18 @@ test('work that waits for nothing, or for what is there on the same turn, gives 
 
 test('while clients are about each round of the event loop has one slice, in the order in which they were asked for', async () => {
   background.asked('a');
-  const rounds: string[][] = [[]];
-  let counting = true;
-  const count = (): void => {
-    rounds.push([]);
-    if (counting) setImmediate(count);
-  };
-  setImmediate(count);
-  const slice = (name: string): Promise<void> => nextTurn().then(() => void rounds.at(-1)?.push(name));
-  await Promise.all(['first', 'second', 'third'].map(slice));
-  counting = false;
-  assert.deepEqual(rounds.flat(), ['first', 'second', 'third']);
-  assert.ok(
-    rounds.every((slices) => slices.length <= 1),
-    JSON.stringify(rounds),
+  const names = ['first', 'second', 'third'];
+  const done: string[] = [];
+  const rounds = new Set<number>();
+  await turnsDuring((sofar) =>
+    Promise.all(
+      names.map(async (name) => {
+        await nextTurn();
+        done.push(name);
+        rounds.add(sofar());
+      }),
+    ),
   );
+  assert.deepEqual(done, names);
+  assert.equal(rounds.size, names.length);
 });
