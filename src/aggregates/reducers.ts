@@ -22,6 +22,7 @@ import {
   type Work,
 } from './reducer-turns.js';
 import type { KeptStates } from '../store/kept-states.js';
+import type { ReducerMarks } from '../store/fault-tables.js';
 import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
 
 export interface ReducersOptions {
@@ -61,6 +62,8 @@ interface Standing {
   readonly row: ReducerState | undefined;
   /** As of when: how many rows the log's records had changed. Nobody else changes that of an aggregate whose turn is under way. */
   readonly rowsChanged: number;
+  /** Versions that were to be passed over when the row was read, so that it has nothing of them. */
+  readonly skipped: readonly number[];
 }
 
 /** What the runner is to fold of an aggregate. */
@@ -73,8 +76,6 @@ interface Plan {
   readonly toVersion: number;
   /** The fault before which the fold stops, if there is one. */
   readonly stop: Stop | undefined;
-  /** How many versions were skipped when this was planned. */
-  readonly skips: number;
 }
 
 /** What is to be folded of a share. */
@@ -305,10 +306,9 @@ export class Reducers implements TurnFold {
     const first = Math.min(most, work?.commit.baseVersion ?? target);
     let commits: AggregateCommit[] = [];
     if (before.row?.fault === undefined && (before.row?.version ?? 0) < first) {
-      const folded = await this.#foldUpTo(first, share, reducer, before.row, stop);
+      const folded = await this.#foldUpTo(first, share, reducer, before, stop);
       if (folded === undefined) return undefined;
-      ({ commits } = folded);
-      before = { ...this.#standing(share.aggregateId, reducer), row: folded.row };
+      ({ before, commits } = folded);
     }
     const { row } = before;
     const reached = row?.version ?? 0;
@@ -338,20 +338,27 @@ export class Reducers implements TurnFold {
     version: number,
     share: Share,
     reducer: BoundReducer,
-    stored: ReducerState | undefined,
+    from: Standing,
     stop: Stop | undefined,
-  ): Promise<{ readonly row: ReducerState | undefined; readonly commits: AggregateCommit[] } | undefined> {
-    let row = stored;
+  ): Promise<{ readonly before: Standing; readonly commits: AggregateCommit[] } | undefined> {
+    let before = from;
     const commits: AggregateCommit[] = [];
     const part = new HistoryPart(commits);
-    for await (const chunk of this.#options.history.commits(share.aggregateId, (row?.version ?? 0) + 1, version)) {
+    const { aggregateId } = share;
+    for await (const chunk of this.#options.history.commits(aggregateId, (from.row?.version ?? 0) + 1, version)) {
       for (const commit of chunk) part.add(commit);
       if (!part.isFull) continue;
-      row = await this.#foldHistory(reducer, row, part.take(), stop);
+      const taken = part.take();
+      const row = await this.#foldHistory(reducer, before, taken, stop);
+      before = this.#standingAt(aggregateId, reducer, before, row);
       if (row.fault !== undefined) break;
-      if (this.#halted(share, reducer)) return undefined;
+      // Where the code was halted within the part it may be revived by now: what comes next isn't what the state is waiting for.
+      if (this.isHalted(reducer) || row.version < (lastVersion(taken.at(-1)) ?? 0)) {
+        this.#answerHalted(share, row);
+        return undefined;
+      }
     }
-    return { row, commits };
+    return { before: this.#standingAt(aggregateId, reducer, before, before.row), commits };
   }
 
   /** There is nothing to fold: what is stored is the answer. `stop`: where the aggregate stands. */
@@ -392,8 +399,12 @@ export class Reducers implements TurnFold {
   /** True: nothing is folded, and who waits is answered. */
   #halted(share: Share, reducer: BoundReducer): boolean {
     if (!this.isHalted(reducer)) return false;
-    this.#answer(share, { states: [], halted: true }, this.#row(share.aggregateId, reducer));
+    this.#answerHalted(share, this.#row(share.aggregateId, reducer));
     return true;
+  }
+
+  #answerHalted(share: Share, row: ReducerState | undefined): void {
+    this.#answer(share, { states: [], halted: true }, row);
   }
 
   /** The state as it is stored, and whether the aggregate has a fault that may be in the log in a moment. */
@@ -405,22 +416,33 @@ export class Reducers implements TurnFold {
   }
 
   #standing(aggregateId: string, reducer: BoundReducer): Standing {
-    const stored = this.#options.tables.reducerState(aggregateId);
-    const row = this.#rowOf(aggregateId, reducer, stored);
-    return { stored, row, rowsChanged: this.#options.faults.rowsChanged };
+    const { tables, faults } = this.#options;
+    const stored = tables.reducerState(aggregateId);
+    const marks = faults.marks(aggregateId, reducer);
+    const row = this.#rowOf(aggregateId, reducer, stored, marks);
+    return { stored, row, rowsChanged: faults.rowsChanged, skipped: marks.skipped };
+  }
+
+  /** As of now, but for the row, which was folded from that of `before`: what was skipped since may be in it. */
+  #standingAt(aggregateId: string, reducer: BoundReducer, before: Standing, row: ReducerState | undefined): Standing {
+    return { ...this.#standing(aggregateId, reducer), row, skipped: before.skipped };
   }
 
   #row(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
-    return this.#rowOf(aggregateId, reducer, this.#options.tables.reducerState(aggregateId));
+    const { tables, faults } = this.#options;
+    return this.#rowOf(aggregateId, reducer, tables.reducerState(aggregateId), faults.marks(aggregateId, reducer));
   }
 
   /** The reducer's row, by what the log has now: a fault that was released since is left out. */
-  #rowOf(aggregateId: string, reducer: BoundReducer, stored: ReducerState | undefined): ReducerState | undefined {
+  #rowOf(
+    aggregateId: string,
+    reducer: BoundReducer,
+    stored: ReducerState | undefined,
+    { skipped, stop }: ReducerMarks,
+  ): ReducerState | undefined {
     const row =
       stored?.generation === reducer.generation ? stored : this.#options.kept.find(aggregateId, stored, reducer);
-    if (row === undefined) return undefined;
-    const { skipped, stop } = this.#options.faults.marks(aggregateId, reducer);
-    if (stop !== undefined && row.version >= stop.version) return undefined;
+    if (row === undefined || (stop !== undefined && row.version >= stop.version)) return undefined;
     const { fault } = row;
     const released =
       fault !== undefined && (skipped.includes(fault.version) || (fault.stopped === true && stop === undefined));
@@ -434,10 +456,9 @@ export class Reducers implements TurnFold {
     stateAt: readonly number[],
     stop: Stop | undefined,
   ): Plan {
-    const { row } = before;
+    const { row, skipped } = before;
     const baseVersion = row?.version ?? 0;
     const aggregateId = commits[0]?.aggregateId ?? '';
-    const { skipped } = this.#options.faults.marks(aggregateId, reducer);
     const toVersion = Math.max(
       baseVersion,
       Math.min(stop === undefined ? Infinity : stop.fault.version - 1, lastVersion(commits.at(-1)) ?? baseVersion),
@@ -453,6 +474,8 @@ export class Reducers implements TurnFold {
       reached = lastVersion(commit) ?? reached;
       for (const event of eventsOf(commit)) if (isFolded(event.version)) events.push(event);
     }
+    if (reached < toVersion)
+      throw new Error(`${aggregateId} was to be folded up to ${toVersion}, but not past ${reached}`);
     const unit = { artefactId: reducer.artefactId, className: reducer.className };
     const { code } = this.#options;
     const item = {
@@ -464,18 +487,17 @@ export class Reducers implements TurnFold {
       stateAt: stateAt.filter(isFolded),
       halted: () => code.isHalted(unit.artefactId),
     };
-    return { reducer, before, item, commits, toVersion, stop, skips: skipped.length };
+    return { reducer, before, item, commits, toVersion, stop };
   }
 
   async #foldHistory(
     reducer: BoundReducer,
-    row: ReducerState | undefined,
+    before: Standing,
     commits: readonly AggregateCommit[],
     stop: Stop | undefined,
   ): Promise<ReducerState> {
     this.#mustRun();
-    const { aggregateId = '' } = commits[0] ?? {};
-    const plan = this.#plan(reducer, { ...this.#standing(aggregateId, reducer), row }, commits, [], stop);
+    const plan = this.#plan(reducer, before, commits, [], stop);
     const [outcome] =
       plan.item.events.length === 0 ? [{ states: [] }] : await this.#options.code.runner.fold([plan.item]);
     if (outcome === undefined) throw new Error('the runner gave no outcome');
@@ -484,9 +506,9 @@ export class Reducers implements TurnFold {
 
   /** Stores the state, without a fault that is not in the log yet; gives it with the fault. */
   #store(plan: Plan, outcome: FoldOutcome): ReducerState {
-    const { reducer, item, commits, toVersion, stop, skips } = plan;
+    const { reducer, item, commits, toVersion, stop } = plan;
     const { faults, observer } = this.#options;
-    if (faults.marks(item.aggregateId, reducer).skipped.length !== skips)
+    if (faults.marks(item.aggregateId, reducer).skipped.length !== plan.before.skipped.length)
       throw new Error('an event is to be passed over that was being folded: it is folded again');
     // What came of it is of the state that it was folded from; what is replaced may be another one by now.
     const { row: before, rowsChanged } = plan.before;

@@ -12,8 +12,10 @@ export interface LoopTimes {
   readonly active: number;
 }
 
-/** Clients are about while one of them asked for something within this time, milliseconds. */
-const ABOUT_MS = 100;
+/** Clients are about while one of them asked for something within this time, milliseconds: who asks seldom would wait for long slices each time. */
+const ABOUT_MS = 2000;
+/** They ask while one of them did within this time, milliseconds: what the background does holds up one of them at any time. */
+const ASKING_MS = 100;
 /**
  * Those of several tenants are while one asked behind that of another within this time: longer than who waits for an answer takes to ask again,
  * or the one who is held up would be alone as soon as it is held up for long.
@@ -26,9 +28,9 @@ const MOST_REST_MS = 10;
 
 /**
  * The turns of work that no client waits for: catch-ups, builds, jobs over whole projections, of all tenants. A request passes through
- * several rounds of the event loop, and each slice of background work in a round delays it once more. So while clients are about, one
- * slice runs at a time, and the next one begins when the loop has been idle for as long as it was active since: what a slice leads to
- * (answers, rows, collections) comes later, and is most of what it costs. While no client is about, whoever asks has its turn in the
+ * several rounds of the event loop, and each slice of background work in a round delays it once more. So while clients are about slices are short, and one
+ * runs at a time. While clients ask the next one begins when the loop has been idle for as long as it was active since: what a slice leads
+ * to (answers, rows, collections) comes later, and is most of what it costs. While no client is about, whoever asks has its turn in the
  * next round.
  */
 export class Background {
@@ -38,7 +40,7 @@ export class Background {
   readonly #times: () => LoopTimes;
   #waiting: (() => void)[] = [];
   #serving = false;
-  #aboutUntil = -Infinity;
+  #askedAt = -Infinity;
   /** Who asked last. */
   #asking: string | undefined;
   #sharedUntil = -Infinity;
@@ -61,10 +63,10 @@ export class Background {
   asked(tenantId: string): void {
     const now = this.#now();
     if (tenantId !== this.#asking) {
-      if (now < this.#aboutUntil) this.#sharedUntil = now + SHARED_MS;
+      if (now - this.#askedAt < ASKING_MS) this.#sharedUntil = now + SHARED_MS;
       this.#asking = tenantId;
     }
-    this.#aboutUntil = now + ABOUT_MS;
+    this.#askedAt = now;
   }
 
   /** As `givesWay`; where no client ever asks, nobody looks at the clock. */
@@ -74,7 +76,7 @@ export class Background {
 
   /** A slice is to be short: somebody waits behind it. */
   get givesWay(): boolean {
-    return this.#now() < this.#aboutUntil;
+    return this.#now() - this.#askedAt < ABOUT_MS;
   }
 
   /** Clients of several tenants are about: what one of them asked for is in the way of the others. */
@@ -117,7 +119,7 @@ export class Background {
   }
 
   #lackingIdle(): number {
-    if (!this.givesWay || this.#since === undefined) return 0;
+    if (this.#now() - this.#askedAt >= ASKING_MS || this.#since === undefined) return 0;
     const { idle, active } = this.#times();
     return active - this.#since.active - (idle - this.#since.idle);
   }

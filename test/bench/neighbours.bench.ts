@@ -1,7 +1,8 @@
 // What a calm tenant notices of another one that floods the service with one kind of request: the p99 of its appends beside the
 // flood over the p99 alone, in turn. On a machine with few processors much of that is the machine's doing: the yardstick is a bare
 // express in a process of its own, asked at the same pace beside the same flood of the service. On the embedded log, and on Kafka
-// when there is one.
+// when there is one: there the yardstick sends what it is asked to a topic of its own, since a broker that is busy with a flood is
+// part of the machine.
 import { processorMsOf } from '../../src/jail/process-usage.js';
 import { API_KEY, sample, startService, type Service } from '../support/service.js';
 import { brokersOfThisRun } from './brokers.js';
@@ -15,8 +16,11 @@ import {
   report,
   startExpress,
   startLoadGenerator,
+  startPlainService,
   type Load,
+  type Yardstick,
 } from './load.js';
+import { RawKafka } from './raw-kafka.js';
 
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 3);
@@ -155,7 +159,7 @@ async function idle({ pid }: Service): Promise<void> {
   }
 }
 
-/** p99 in milliseconds: of the calm tenant, and of express at the same pace, alone and beside the flood. */
+/** p99 in milliseconds: of the calm tenant, and of the yardstick at the same pace, alone and beside the flood. */
 interface Round {
   readonly alone: number;
   readonly beside: number;
@@ -163,7 +167,15 @@ interface Round {
   readonly under: number;
 }
 
-async function beside(where: string, env: Readonly<Record<string, string>>): Promise<void> {
+/** What is asked at the same pace, in a process of its own. */
+interface Plain {
+  readonly name: string;
+  readonly process: Yardstick;
+  /** What each of its answers has. */
+  readonly mustContain: string;
+}
+
+async function beside(where: string, env: Readonly<Record<string, string>>, plainly: Plain): Promise<void> {
   const service: Service = await startService(context, {
     readStore: true,
     env: { ...env, RATE_LIMIT_PER_SECOND: '1000000' },
@@ -174,7 +186,6 @@ async function beside(where: string, env: Readonly<Record<string, string>>): Pro
   for (const [name, text] of Object.entries(sample('flights'))) form.append('file', new Blob([text]), name);
   const uploaded = await service.request('POST', '/projections/upload?waitSeconds=30', { raw: form, key: loud });
   if (uploaded.status !== 202) throw new Error(uploaded.text);
-  const express = await startExpress();
   const calm: Load = {
     port: Number(new URL(service.url).port),
     path: '/events',
@@ -194,7 +205,8 @@ async function beside(where: string, env: Readonly<Record<string, string>>): Pro
     first = result.next;
     return result.p99;
   };
-  const machine = async (): Promise<number> => (await generator.run({ ...calm, port: express.port })).p99;
+  const machine = async (): Promise<number> =>
+    (await generator.run({ ...calm, port: plainly.process.port, mustContain: plainly.mustContain })).p99;
   await ours();
   await machine();
   const { projectionId } = uploaded.json<{ projectionId: string }>();
@@ -214,7 +226,10 @@ async function beside(where: string, env: Readonly<Record<string, string>>): Pro
       const [alone, plain] = [await ours(), await machine()];
       await before?.();
       const running = flood && (await startFlood(flood));
-      const [loaded, under] = [await ours(), await machine()];
+      // What a flood begins with may be worse than what comes then: they have it in turn.
+      let [loaded, under] = [0, 0];
+      if (i % 2 === 0) [loaded, under] = [await ours(), await machine()];
+      else [under, loaded] = [await machine(), await ours()];
       rounds.push({ alone, plain, beside: loaded, under });
       if (running === undefined) continue;
       const { perSecond, byStatus } = await running.end();
@@ -222,10 +237,11 @@ async function beside(where: string, env: Readonly<Record<string, string>>): Pro
       shown = ` (${Math.round(perSecond).toLocaleString('en')}/s, ${statuses.map(([status]) => status).join(' ')})`;
     }
     rows.push({ name, shown, rounds });
-    console.error(`${where}: beside ${name} p99 in ms ${rounds.map((round) => round.beside.toFixed(1)).join(' ')}`);
+    const shownOf = (what: keyof Round): string => rounds.map((round) => round[what].toFixed(1)).join(' ');
+    console.error(`${where}: beside ${name} p99 in ms ${shownOf('beside')}; ${plainly.name} ${shownOf('under')}`);
   }
   generator.end();
-  express.stop();
+  plainly.process.stop();
   await service.stop();
   // Alone it is the same whatever comes next: what three rounds say of it differs by as much as floods do, and some begin behind what another one left.
   const all = rows.flatMap(({ rounds }) => rounds);
@@ -236,7 +252,7 @@ async function beside(where: string, env: Readonly<Record<string, string>>): Pro
     report(
       `${where}: p99 beside ${name}`,
       `${loaded.toFixed(1)} ms${shown}`,
-      `alone ${alone.toFixed(1)} (then ${of('alone').toFixed(1)}); express ${under.toFixed(1)}, alone ${plain.toFixed(1)}`,
+      `alone ${alone.toFixed(1)} (then ${of('alone').toFixed(1)}); ${plainly.name} ${under.toFixed(1)}, alone ${plain.toFixed(1)}`,
       loaded / alone / Math.max(1, under / plain),
       'goal 1.5',
     );
@@ -244,10 +260,17 @@ async function beside(where: string, env: Readonly<Record<string, string>>): Pro
 }
 
 try {
-  if (isWanted('BENCH_LOGS', 'embedded')) await beside('embedded', {});
+  if (isWanted('BENCH_LOGS', 'embedded'))
+    await beside('embedded', {}, { name: 'express', process: await startExpress(), mustContain: '"version":' });
   const brokers = isWanted('BENCH_LOGS', 'Kafka') ? await brokersOfThisRun(cleanups) : undefined;
-  if (brokers !== undefined)
-    await beside('Kafka', { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: `neighbours${process.pid}` });
+  if (brokers !== undefined) {
+    const prefix = `neighbours${process.pid}`;
+    const raw = await RawKafka.connect(brokers, prefix);
+    cleanups.push(() => raw.close());
+    const sends = await startPlainService(await raw.topic(), brokers);
+    const env = { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: prefix };
+    await beside('Kafka', env, { name: 'express and a send', process: sends, mustContain: '"eventIds":' });
+  }
 } finally {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 }

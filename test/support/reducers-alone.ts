@@ -13,7 +13,7 @@ export const REDUCER = { aggregateType: 'a', artefactId: 'r', className: 'C', ge
 export function reducersAlone(
   t: TestContext,
   fold: (items: readonly FoldItem[]) => Promise<FoldOutcome[]>,
-  { tables, ...given }: Pick<ReducersOptions, 'tables'> & Partial<Record<'kept' | 'faults', unknown>>,
+  { tables, ...given }: Pick<ReducersOptions, 'tables'> & Partial<Record<'kept' | 'faults' | 'history', unknown>>,
 ): Reducers {
   const reducers = new Reducers({
     tables,

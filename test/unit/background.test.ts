@@ -157,9 +157,22 @@ describe('background work', () => {
     assert.equal(background.givesWay, true);
     for (const name of ['a', 'b', 'c']) work(name, 1);
     assert.deepEqual(await round(), ['a']);
+    pass(1900);
+    assert.equal(background.givesWay, true);
     pass(100);
     assert.equal(background.givesWay, false);
     assert.deepEqual(await round(), ['b', 'c']);
+  });
+
+  it('is done one slice at a time, without rests, while clients are about who ask seldom', async () => {
+    const { background, work, round, timers, pass } = world();
+    background.asked('t');
+    pass(100);
+    for (const name of ['a', 'b', 'c']) work(name, 5);
+    assert.deepEqual(await round(), ['a']);
+    assert.deepEqual(await round(), ['b']);
+    assert.deepEqual(await round(), ['c']);
+    assert.deepEqual(timers, []);
   });
 
   it('is served again after it came to rest', async () => {
