@@ -5,9 +5,11 @@ import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings } from './bindings.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
 import { inSlices } from '../core/slices.js';
+import { costOfListed, LISTED_AT_ONCE, type Turn } from '../core/turns.js';
 import { firstOf, jsonBytes, LIST_BYTES, PAGE_BYTES } from '../core/reads.js';
 import type { FoldAnswer } from './reducer-turns.js';
 import type { Reducers } from './reducers.js';
+import { EventTypeCounts } from '../store/event-type-counts.js';
 import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
 import type {
   AggregatesPage,
@@ -123,37 +125,56 @@ export class AggregateReads {
     if (this.#options.tables.isErased(aggregateId)) throw gone(aggregateId);
   }
 
-  async list({ aggregateType, limit, cursor }: AggregatesQuery): Promise<AggregatesPage> {
+  async list({ aggregateType, limit, cursor, turn }: AggregatesQuery): Promise<AggregatesPage> {
     await this.#options.partition.caughtUpAsOwner();
-    const after = cursor === undefined ? '' : decodeCursor(cursor, ['string'])[0];
     const aggregates: AggregatesPage['aggregates'][number][] = [];
-    const ids =
-      aggregateType === undefined ? this.#ids(after) : this.#options.tables.aggregatesOfType(aggregateType, after);
-    for (const aggregateId of ids) {
-      if (aggregates.length === limit)
-        return { aggregates, nextCursor: encodeCursor([aggregates.at(-1)?.aggregateId ?? '']) };
-      const head = this.#options.tables.head(aggregateId);
-      if (head !== undefined)
-        aggregates.push({ aggregateId, aggregateType: head.type, version: head.version, lastModified: head.timestamp });
+    for (let after = cursor === undefined ? '' : decodeCursor(cursor, ['string'])[0]; ;) {
+      if (turn !== undefined) await turn(costOfListed(LISTED_AT_ONCE));
+      const ids =
+        aggregateType === undefined ? this.#ids(after) : this.#options.tables.aggregatesOfType(aggregateType, after);
+      let looked = 0;
+      for (const aggregateId of ids) {
+        if (aggregates.length === limit)
+          return { aggregates, nextCursor: encodeCursor([aggregates.at(-1)?.aggregateId ?? '']) };
+        if (looked++ === LISTED_AT_ONCE) break;
+        after = aggregateId;
+        const head = this.#options.tables.head(aggregateId);
+        if (head === undefined) continue;
+        const { type, version, timestamp } = head;
+        aggregates.push({ aggregateId, aggregateType: type, version, lastModified: timestamp });
+      }
+      if (looked <= LISTED_AT_ONCE) return { aggregates, nextCursor: undefined };
     }
-    return { aggregates, nextCursor: undefined };
   }
 
   *#ids(after: string): Generator<string> {
     for (const [aggregateId] of this.#options.tables.heads(after)) yield aggregateId;
   }
 
-  async types({ after, limit }: TypesQuery = ALL_TYPES): Promise<readonly AggregateTypeSummary[]> {
+  async types({ after, limit, turn }: TypesQuery = ALL_TYPES): Promise<readonly AggregateTypeSummary[]> {
     await this.#options.partition.caughtUpAsOwner();
-    const counts = firstOf(this.#options.tables.typeCounts(after), limit);
-    return Array.from(counts, ([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
+    const types: AggregateTypeSummary[] = [];
+    for (let from = after; ;) {
+      if (turn !== undefined) await turn(costOfListed(LISTED_AT_ONCE));
+      const most = turn === undefined ? limit : Math.min(LISTED_AT_ONCE, limit - types.length);
+      let read = 0;
+      for (const [aggregateType, aggregates] of firstOf(this.#options.tables.typeCounts(from), most)) {
+        types.push({ aggregateType, aggregates });
+        from = aggregateType;
+        read++;
+      }
+      if (read < most || types.length >= limit) return types;
+    }
   }
 
   /** All event types that are counted, ascending by name; or this one. */
-  async eventTypes(only?: string): Promise<EventTypesSummary> {
+  async eventTypes(only?: string, turn?: Turn): Promise<EventTypesSummary> {
     await this.#options.partition.caughtUpAsOwner();
     const { eventTypes } = this.#options.tables;
-    const counted = only === undefined ? await inSlices(eventTypes.list()) : [eventTypes.of(only) ?? []].flat();
+    // The first part too: of all who asked meanwhile the log answered at once.
+    const next = turn && ((): Promise<void> => turn(costOfListed(EventTypeCounts.READ_AT_ONCE)));
+    if (next !== undefined && only === undefined) await next();
+    const counted = only === undefined ? await inSlices(eventTypes.list(), next) : [eventTypes.of(only) ?? []].flat();
     return { eventTypes: counted, others: eventTypes.others };
   }
 

@@ -10,6 +10,7 @@ import type {
 } from '../core/event.js';
 import type { Progress } from '../core/progress.js';
 import type { ReleaseMode } from '../core/records.js';
+import type { Turn } from '../core/turns.js';
 
 /** What serves one aggregate: the tenant's owner, or that of the partition which the aggregate is in. */
 export interface AggregateHome {
@@ -41,7 +42,7 @@ export interface Aggregates {
   /** Ascending by name; unless given, all of them. */
   types(query?: TypesQuery): Promise<readonly AggregateTypeSummary[]>;
   /** The types of the tenant's events, or of these the one. */
-  eventTypes(only?: string): Promise<EventTypesSummary>;
+  eventTypes(only?: string, turn?: Turn): Promise<EventTypesSummary>;
   /** How far the reducer that is bound now has caught up with the type's aggregates; undefined where none is bound. */
   catchUp(aggregateType: string): Progress | undefined;
   /**
@@ -102,11 +103,15 @@ export interface EventsPage {
 export interface TypesQuery {
   readonly after: string;
   readonly limit: number;
+  /** Asked for before they are read. */
+  readonly turn?: Turn;
 }
 
 export interface AggregatesQuery {
   readonly aggregateType: string | undefined;
   readonly limit: number;
+  /** Asked for before each part of them is read. */
+  readonly turn?: Turn;
   /** `nextCursor` of the page before. */
   readonly cursor: string | undefined;
 }

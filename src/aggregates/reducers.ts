@@ -9,7 +9,7 @@ import { background } from '../core/background.js';
 import type { TenantBudget } from '../core/budget.js';
 import { StatefoldError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
-import { nextTurn, ShortSlices, shortSliceMs, timedSlice } from '../core/slices.js';
+import { nextTurn, nextTurnOfAppend, ShortSlices, shortSliceMs, timedSlice } from '../core/slices.js';
 import { bytesOfCommit } from '../feed/inputs.js';
 import {
   isWaitedFor,
@@ -255,7 +255,7 @@ export class Reducers implements TurnFold {
     if (!background.isShared) return this.#takenInSlices(plans, outcomes);
     const taken = this.#taking.then(() => this.#takenInSlices(plans, outcomes));
     // Not on the turn of its last answers either.
-    this.#taking = taken.catch(() => undefined).then(nextTurn);
+    this.#taking = taken.catch(() => undefined).then(nextTurnOfAppend);
     return taken;
   }
 
@@ -266,7 +266,7 @@ export class Reducers implements TurnFold {
       if (outcome !== undefined) this.#answer(plan.share, outcome, this.#store(plan, outcome));
     };
     for (let at = 0; at < plans.length;) {
-      if (at > 0) await nextTurn();
+      if (at > 0) await nextTurnOfAppend();
       at = eventLoop.slice('reducers', () => {
         if (background.isShared) return timedSlice(plans, at, take, { most: takenAtOnce(plans, at) });
         if (background.clientsAreAbout && !plans.some(({ share }) => isAwaited(share)))

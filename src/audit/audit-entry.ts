@@ -1,3 +1,5 @@
+import type { Turn } from '../core/turns.js';
+
 /** Who asked: a key of a tenant, the admin key, or the service itself. */
 export interface AuditActor {
   /** Of a tenant's key; `admin` is the admin key, `service` the service itself. Never the key itself. */
@@ -76,9 +78,6 @@ export interface AuditFilter {
   readonly before?: number | undefined;
   readonly limit: number;
 }
-
-/** What costs so much (`core/turns.ts`) may be done when the promise resolves. */
-export type Turn = (cost: number) => Promise<void>;
 
 export interface AuditPage {
   /** The newest first. */

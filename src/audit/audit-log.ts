@@ -4,10 +4,10 @@ import type { Logger } from '../core/logger.js';
 import { OneByOne } from '../core/one-by-one.js';
 import { LIST_BYTES, READ_BYTES } from '../core/reads.js';
 import { nextTurn, overSlices } from '../core/slices.js';
-import { costOfBytes } from '../core/turns.js';
+import { costOfBytes, type Turn } from '../core/turns.js';
 import { readBelow } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
-import type { AuditBegun, AuditEnded, AuditEntry, AuditFilter, AuditPage, AuditTrail, Turn } from './audit-entry.js';
+import type { AuditBegun, AuditEnded, AuditEntry, AuditFilter, AuditPage, AuditTrail } from './audit-entry.js';
 
 export const AUDIT_TOPIC = 'statefold.audit';
 const PARTITION: PartitionRef = { topic: AUDIT_TOPIC, partition: 0 };

@@ -5,29 +5,46 @@ import { eventLoop, type WorkKind } from './event-loop.js';
 export type Sliced<T> = Generator<void, T, void>;
 
 /** Slices that wait for a round of the event loop of their own. */
-const slicesToCome: (() => void)[] = [];
+interface SlicesToCome {
+  /** Of what appends wait for: a partition has one or two. */
+  readonly ofAppends: (() => void)[];
+  readonly ofOthers: (() => void)[];
+  isServed: boolean;
+}
+const toCome: SlicesToCome = { ofAppends: [], ofOthers: [], isServed: false };
+
+function nextSlices(): void {
+  const { ofAppends, ofOthers } = toCome;
+  ofAppends.shift()?.();
+  ofOthers.shift()?.();
+  toCome.isServed = ofAppends.length > 0 || ofOthers.length > 0;
+  if (toCome.isServed) setImmediate(nextSlices);
+}
+
+const turnIn = (queue: (() => void)[]): Promise<void> =>
+  new Promise((resolve) => {
+    if (!background.clientsAreAbout && !toCome.isServed) return void setImmediate(resolve);
+    queue.push(resolve);
+    if (toCome.isServed) return;
+    toCome.isServed = true;
+    setImmediate(nextSlices);
+  });
 
 /**
  * Resolves on a later round of the event loop. While clients are about each round has one of those who ask here: a request passes
  * through several rounds, and would wait in each of them for the slices of all that is under way.
  */
-export const nextTurn = (): Promise<void> =>
-  new Promise((resolve) => {
-    if (!background.clientsAreAbout && slicesToCome.length === 0) setImmediate(resolve);
-    else if (slicesToCome.push(resolve) === 1) setImmediate(nextSlice);
-  });
+export const nextTurn = (): Promise<void> => turnIn(toCome.ofOthers);
 
-function nextSlice(): void {
-  slicesToCome.shift()?.();
-  if (slicesToCome.length > 0) setImmediate(nextSlice);
-}
+/** The same for what an append waits for: it doesn't stand behind those who read, however many these are. */
+export const nextTurnOfAppend = (): Promise<void> => turnIn(toCome.ofAppends);
 
 /** Does the work, and lets others have their turn after each slice. */
-export async function inSlices<T>(work: Sliced<T>): Promise<T> {
+export async function inSlices<T>(work: Sliced<T>, turn: () => Promise<void> = nextTurn): Promise<T> {
   for (;;) {
     const { done, value } = work.next();
     if (done === true) return value;
-    await nextTurn();
+    await turn();
   }
 }
 

@@ -8,6 +8,9 @@ interface Waiting {
   go(): void;
 }
 
+/** What is done next costs so many of those: resolves when its turn has come. */
+export type Turn = (cost: number) => Promise<void>;
+
 /** Of a client. */
 interface Connection {
   readonly destroyed: boolean;
@@ -50,6 +53,12 @@ export interface TurnsOptions {
 const UNIT_BYTES = 4096;
 /** What the bytes of a body cost. */
 export const costOfBytes = (bytes: number): number => bytes / UNIT_BYTES;
+
+/** Of what is listed so many items cost one unit: each is read from the store, and told. */
+const LISTED_A_UNIT = 12;
+export const costOfListed = (items: number): number => items / LISTED_A_UNIT;
+/** So many are read, or told, on a turn: about a millisecond. */
+export const LISTED_AT_ONCE = 128;
 
 /** Who opens connections, asks and goes, again and again, leaves nothing behind but so many. */
 const LEAST_LOOKED_AT = 512;

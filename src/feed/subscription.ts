@@ -1,3 +1,4 @@
+import { background } from '../core/background.js';
 import { StatefoldError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
 import type { Budget, FollowedFeed, Page } from './feed.js';
@@ -64,6 +65,8 @@ export interface SubscriptionHome {
 }
 
 const PAGE = 256;
+/** Of one who takes turns with others for each page. */
+const SHORT_PAGE = 64;
 /** What a sink that is full leaves of a page stays in memory. */
 const PAGE_BYTES = 1024 * 1024;
 const FIRST_RETRY_MS = 100;
@@ -263,7 +266,8 @@ export class FeedSubscription<T> implements Subscription {
   }
 
   #budget(): { readonly items: number; readonly bytes: number } {
-    return { items: this.#page, bytes: PAGE_BYTES };
+    const isShort = this.options.nextPage !== undefined && background.isShared;
+    return { items: isShort ? Math.min(SHORT_PAGE, this.#page) : this.#page, bytes: PAGE_BYTES };
   }
 
   #caughtUp(): void {

@@ -103,7 +103,7 @@ const home = (of: AggregateHome, deadlines: Deadlines): AggregateHome => ({
 const aggregates = (of: Aggregates, deadlines: Deadlines): Aggregates => ({
   list: (query) => deadlines.within(of.list(query), lateRead),
   types: (query) => deadlines.within(of.types(query), lateRead),
-  eventTypes: (only) => deadlines.within(of.eventTypes(only), lateRead),
+  eventTypes: (only, turn) => deadlines.within(of.eventTypes(only, turn), lateRead),
   catchUp: (aggregateType) => of.catchUp(aggregateType),
   eventsPerSecond: (aggregateType) => of.eventsPerSecond(aggregateType),
   keptGenerations: (aggregateType) => of.keptGenerations(aggregateType),

@@ -2,6 +2,7 @@ import type { Authenticator } from './auth.js';
 import type { ConcurrencyQuota } from './concurrency-quota.js';
 import { PAGE_BYTES } from '../core/reads.js';
 import { nextTurn } from '../core/slices.js';
+import { costOfListed } from '../core/turns.js';
 import type { FeedHub } from '../feed/hub.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import { poll, type Polled } from '../feed/poll.js';
@@ -52,7 +53,8 @@ interface Filling<T> {
 class Page<T> {
   readonly #records: Buffer[] = [];
   #bytes = 0;
-  #paid = 0;
+  /** Of the records and bytes that are in the page so many were paid for. */
+  #paid = { records: 0, bytes: 0 };
 
   constructor(
     private readonly followed: Followed<T>,
@@ -73,8 +75,9 @@ class Page<T> {
 
   /** Resolves when more may be read: pages of a tenant take turns part by part, however many it asks for at once. */
   async nextPart(): Promise<void> {
-    const cost = PART_COST + (this.#bytes - this.#paid) / ENCODED_BYTES;
-    this.#paid = this.#bytes;
+    const [records, bytes] = [this.#records.length, this.#bytes];
+    const cost = PART_COST + costOfListed(records - this.#paid.records) + (bytes - this.#paid.bytes) / ENCODED_BYTES;
+    this.#paid = { records, bytes };
     await (this.memory?.turnOf(cost) ?? nextTurn());
   }
 

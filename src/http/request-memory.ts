@@ -1,7 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { UNBOUNDED, type Hold, type MemoryBudget, type TenantBudget } from '../core/budget.js';
 import { PAGE_BYTES } from '../core/reads.js';
-import { costOfBytes, type Turns } from '../core/turns.js';
+import { nextTurn } from '../core/slices.js';
+import { chunksOf } from '../core/parts.js';
+import { costOfBytes, costOfListed, LISTED_AT_ONCE, type Turn, type Turns } from '../core/turns.js';
 import { RequestAbortedError } from './body.js';
 
 export interface MemoryTimes {
@@ -38,6 +40,28 @@ export const memoryOf = (request: IncomingMessage): RequestMemory | undefined =>
 /** express has the response beside the request. */
 export const responseOf = (request: IncomingMessage): ServerResponse | undefined =>
   (request as IncomingMessage & { readonly res?: ServerResponse }).res;
+
+/** The turns of what is read, and told, for a request's answer. Who has left gives back the memory of its page: nothing more is read for it. */
+export function turnsOf({ request, response }: Answered): Turn {
+  const memory = memoryOf(request);
+  return async (cost) => {
+    await (memory === undefined ? nextTurn() : memory.turnOf(cost));
+    if (response.destroyed) throw new RequestAbortedError('the client closed the connection');
+  };
+}
+
+/** The items part by part, each on a turn of its own. */
+export async function* inParts<T>(items: readonly T[], turn: Turn): AsyncGenerator<readonly T[]> {
+  for (const part of chunksOf(items, LISTED_AT_ONCE)) {
+    await turn(costOfListed(part.length));
+    yield part;
+  }
+}
+
+interface Answered {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
 
 /** What a request holds of its tenant's budget, until its answer is sent or its connection is gone. */
 export class RequestMemory {

@@ -1,6 +1,7 @@
 import { eventLoop } from '../core/event-loop.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
 import { PAGE_BYTES } from '../core/reads.js';
+import { costOfListed, LISTED_AT_ONCE, type Turn } from '../core/turns.js';
 import { SEPARATOR } from '../store/keys.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
@@ -36,6 +37,7 @@ export interface ProjectionReadsOptions {
 
 /** What is around a state in an answer, about. */
 const STATE_BYTES = 150;
+const bytesOf = ({ key, state }: ProjectionState): number => STATE_BYTES + key.length + (state?.length ?? 0);
 
 /** What a tenant answers of its projections, from its local store. */
 export class ProjectionReads implements Projections {
@@ -72,6 +74,36 @@ export class ProjectionReads implements Projections {
 
   async states(query: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
     await Promise.resolve();
+    const { turn } = query;
+    return turn === undefined ? this.#part(query) : this.#inParts(query, turn);
+  }
+
+  /** Begins again where another revision goes live meanwhile: a page is of one. */
+  async #inParts(query: ProjectionStatesQuery, turn: Turn): Promise<ProjectionStatesPage> {
+    const { projectionId, limit, bytes: mostBytes = PAGE_BYTES } = query;
+    let states: ProjectionState[] = [];
+    let { cursor } = query;
+    for (let bytes = 0, revision: number | undefined; ;) {
+      await turn(costOfListed(LISTED_AT_ONCE));
+      const live = this.#options.tables.liveProjection(projectionId)?.revision;
+      if (live !== revision && states.length > 0) {
+        states = [];
+        ({ cursor } = query);
+        bytes = 0;
+      }
+      revision = live;
+      const most = Math.min(LISTED_AT_ONCE, limit - states.length);
+      const part = this.#part({ ...query, limit: most, bytes: mostBytes - bytes, cursor });
+      for (const state of part.states) {
+        states.push(state);
+        bytes += bytesOf(state);
+      }
+      cursor = part.nextCursor;
+      if (cursor === undefined || states.length >= limit || bytes >= mostBytes) return { states, nextCursor: cursor };
+    }
+  }
+
+  #part(query: ProjectionStatesQuery): ProjectionStatesPage {
     return eventLoop.slice('pages', () => this.#states(query));
   }
 
@@ -92,8 +124,9 @@ export class ProjectionReads implements Projections {
     for (const [key, classIndex, row] of this.#options.tables.keyStates(projectionId, live.revision, prefix, after)) {
       if (states.length === limit || bytes >= mostBytes) return { states, nextCursor: encodeCursor(last) };
       last = [key, classIndex];
-      bytes += STATE_BYTES + key.length + (row.state?.length ?? 0);
-      states.push(projectionStateOf(key, live.classNames[classIndex] ?? '', row));
+      const state = projectionStateOf(key, live.classNames[classIndex] ?? '', row);
+      bytes += bytesOf(state);
+      states.push(state);
     }
     return { states, nextCursor: undefined };
   }

@@ -1,6 +1,7 @@
 import type { Change, SwapCause } from '../core/change.js';
 import type { Fault } from '../core/event.js';
 import type { Progress } from '../core/progress.js';
+import type { Turn } from '../core/turns.js';
 
 /** The projections of one tenant. All calls reject with a `StatefoldError`: `UNAVAILABLE` where another process serves it. */
 export interface Projections {
@@ -65,6 +66,8 @@ export interface ProjectionStatesQuery {
   /** About, of one page; `PAGE_BYTES` unless given. */
   readonly bytes?: number | undefined;
   readonly cursor: string | undefined;
+  /** Asked for before each part of the page is read; without it all of it is read at once. */
+  readonly turn?: Turn;
 }
 
 export interface ProjectionStatesPage {

@@ -10,6 +10,7 @@ import type {
 import { encodeCursor } from '../core/cursor.js';
 import type { Progress } from '../core/progress.js';
 import { overSlices } from '../core/slices.js';
+import type { Turn } from '../core/turns.js';
 import { MOST_AGGREGATE_TYPES } from '../store/event-type-counts.js';
 import { compareKeys } from '../store/keys.js';
 import type { TenantInput } from './tenant-input.js';
@@ -32,9 +33,9 @@ export class TenantAggregates implements Aggregates {
     return summedTypes(await Promise.all(partitions.map(({ reads }) => reads.types(query))), query?.limit);
   }
 
-  async eventTypes(only?: string): Promise<EventTypesSummary> {
+  async eventTypes(only?: string, turn?: Turn): Promise<EventTypesSummary> {
     const partitions = await this.#input.all();
-    return summedEventTypes(await Promise.all(partitions.map(({ reads }) => reads.eventTypes(only))));
+    return summedEventTypes(await Promise.all(partitions.map(({ reads }) => reads.eventTypes(only, turn))));
   }
 
   catchUp(aggregateType: string): Progress | undefined {

@@ -136,6 +136,11 @@ async function kindsOf(projectionId: string): Promise<readonly Kind[]> {
       clients: 64,
       request: { method: 'GET', path: `/projections/${projectionId}/stream`, headers: socket, stays: true },
     },
+    {
+      name: 'lists of 1,000 aggregates',
+      clients: 32,
+      request: { method: 'GET', path: '/aggregates?limit=1000', headers: {} },
+    },
     { name: 'uploads', clients: 8, request: { method: 'POST', path: '/reducers/upload', ...reducer } },
     { name: 'dry runs', clients: 8, request: { method: 'POST', path: '/reducers/check', ...reducer } },
     {

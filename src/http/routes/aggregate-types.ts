@@ -5,12 +5,14 @@ import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isAggregateType, MAX_AGGREGATE_ID } from '../../core/names.js';
 import { firstOf } from '../../core/reads.js';
+import { costOfListed } from '../../core/turns.js';
 import type { Tenant } from '../../tenancy/tenant.js';
 import { bindingHistory } from '../../deployments/binding-records.js';
 import { json } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
 import { badCursor, paging, requireAggregateType, requireName } from '../parameters.js';
 import { idOfCursor, page, rateOf } from '../records.js';
+import { inParts, turnsOf } from '../request-memory.js';
 import {
   aggregateId,
   aggregateType,
@@ -112,22 +114,24 @@ const listAggregateTypes = route({
     const types = new Map<string, object>();
     // One more than the page may have says whether another one follows.
     const most = query.limit + 1;
-    for (const { aggregateType, aggregates } of await tenant.aggregates.types({ after, limit: most }))
+    const turn = turnsOf(call);
+    for (const { aggregateType, aggregates } of await tenant.aggregates.types({ after, limit: most, turn }))
       types.set(aggregateType, { aggregateType, aggregates });
-    for (const { value } of firstOf(catalog.past('binding', tenantId, `${tenantId}/${after}`), most)) {
-      types.set(value.aggregateType, {
-        aggregateType: value.aggregateType,
-        aggregates: 0,
-        ...types.get(value.aggregateType),
-        ...bindingRecord(catalog, value, tenant),
-      });
-    }
-    const left = [...types]
-      .map(([id, summary]) => ({
-        id,
-        value: { ...summary, eventsPerSecond: rateOf(tenant.aggregates.eventsPerSecond(id)) },
-      }))
-      .sort((a, b) => (a.id < b.id ? -1 : 1));
+    const bindings = [...firstOf(catalog.past('binding', tenantId, `${tenantId}/${after}`), most)];
+    for await (const part of inParts(bindings, turn))
+      for (const { value } of part)
+        types.set(value.aggregateType, {
+          aggregateType: value.aggregateType,
+          aggregates: 0,
+          ...types.get(value.aggregateType),
+          ...bindingRecord(catalog, value, tenant),
+        });
+    const left: { readonly id: string; readonly value: object }[] = [];
+    for await (const part of inParts([...types], turn))
+      for (const [id, summary] of part)
+        left.push({ id, value: { ...summary, eventsPerSecond: rateOf(tenant.aggregates.eventsPerSecond(id)) } });
+    left.sort((a, b) => (a.id < b.id ? -1 : 1));
+    await turn(costOfListed(left.length));
     const { records: aggregateTypes, nextCursor } = page(
       () => left,
       query,

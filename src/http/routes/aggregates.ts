@@ -3,6 +3,7 @@ import { StatefoldError } from '../../core/errors.js';
 import { isoTimestamp } from '../../core/event.js';
 import { MAX_AGGREGATE_ID } from '../../core/names.js';
 import { optionalJson } from '../bodies.js';
+import { turnsOf } from '../request-memory.js';
 import { aggregateTypeName, described, nameUpTo, paging } from '../parameters.js';
 import { aggregateId, aggregateType, component, listOf, timestamp, version } from '../schema.js';
 import { requireName } from '../parameters.js';
@@ -29,7 +30,7 @@ const listAggregates = route({
     const { type, ...page } = call.query();
     const { aggregates, nextCursor } = await (
       await tenants.open(call.tenantId)
-    ).aggregates.list({ aggregateType: type, ...page });
+    ).aggregates.list({ aggregateType: type, ...page, turn: turnsOf(call) });
     call.answer(200, {
       aggregates: aggregates.map((aggregate) => ({
         ...aggregate,

@@ -1,10 +1,9 @@
 import { z } from 'zod';
-import type { AuditEntry, AuditFilter, Turn } from '../../audit/audit-entry.js';
+import type { AuditEntry, AuditFilter } from '../../audit/audit-entry.js';
 import { StatefoldError } from '../../core/errors.js';
-import { nextTurn } from '../../core/slices.js';
+import type { Turn } from '../../core/turns.js';
 import { anyText, badCursor, described, only, paging, time, type Values } from '../parameters.js';
-import { RequestAbortedError } from '../body.js';
-import { memoryOf } from '../request-memory.js';
+import { memoryOf, turnsOf } from '../request-memory.js';
 import { anyObject, component, integer, listOf, text, timestamp } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';
 
@@ -98,14 +97,8 @@ const listAudit = route({
     // One of the same id that was deleted before has entries of its own.
     const tenantCreatedAt = dependencies.catalog.get('tenant', tenantId)?.value.createdAt;
     if (tenantCreatedAt === undefined) throw new StatefoldError('NOT_FOUND', 'the tenant was deleted');
-    const memory = memoryOf(call.request);
-    await memory?.pageOf(call.response);
-    // Who has left gives back the memory of its page: nothing more is read for it.
-    const turn = async (cost: number): Promise<void> => {
-      await (memory === undefined ? nextTurn() : memory.turnOf(cost));
-      if (call.response.destroyed) throw new RequestAbortedError('the client closed the connection');
-    };
-    call.answer(200, await pageOf(dependencies, turn, call.query(), { tenantId, tenantCreatedAt }, forTenant));
+    await memoryOf(call.request)?.pageOf(call.response);
+    call.answer(200, await pageOf(dependencies, turnsOf(call), call.query(), { tenantId, tenantCreatedAt }, forTenant));
   },
 });
 

@@ -4,13 +4,15 @@ import type { EventTypeEntity } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isoTimestamp } from '../../core/event.js';
 import { MAX_EVENT_TYPE } from '../../core/names.js';
+import { costOfListed } from '../../core/turns.js';
 import type { SchemaCheck } from '../../event-schemas/event-type-service.js';
 import { KEYWORDS, MAX_SCHEMA_BYTES } from '../../event-schemas/json-schema.js';
 import { json } from '../bodies.js';
 import { unknownMember } from '../nearest-name.js';
 import { described, flag, integerFrom, paging, requireName } from '../parameters.js';
 import { toldErrors } from '../problem.js';
-import { page } from '../records.js';
+import { idOfCursor, page } from '../records.js';
+import { inParts, turnsOf } from '../request-memory.js';
 import { aggregateId, anyObject, component, eventType, integer, text, timestamp, version } from '../schema.js';
 import { route } from './dependencies.js';
 
@@ -86,16 +88,24 @@ const listEventTypes = route({
     }),
   },
   serve: async ({ tenants, eventTypes }, call) => {
-    const counted = await (await tenants.open(call.tenantId)).aggregates.eventTypes();
+    const turn = turnsOf(call);
+    const counted = await (await tenants.open(call.tenantId)).aggregates.eventTypes(undefined, turn);
     const all = new Map<string, readonly [count: EventTypeSummary | undefined, entity: EventTypeEntity | undefined]>();
     for (const entity of eventTypes.list(call.tenantId)) all.set(entity.eventType, [undefined, entity]);
-    for (const count of counted.eventTypes)
-      all.set(count.eventType, [count, eventTypes.get(call.tenantId, count.eventType)]);
-    const sorted = [...all].map(([id, value]) => ({ id, value })).sort((a, b) => (a.id < b.id ? -1 : 1));
+    for await (const part of inParts(counted.eventTypes, turn))
+      for (const count of part) all.set(count.eventType, [count, eventTypes.get(call.tenantId, count.eventType)]);
+    const query = call.query();
+    const after = idOfCursor(query.cursor);
+    const left = [...all].filter(([id]) => id > after).sort(([a], [b]) => (a < b ? -1 : 1));
+    const told: { readonly id: string; readonly value: object }[] = [];
+    // One more than the page may have says whether another one follows.
+    for await (const part of inParts(left.slice(0, query.limit + 1), turn))
+      for (const [id, [count, entity]] of part) told.push({ id, value: record(count, entity) });
+    await turn(costOfListed(told.length));
     const { records, nextCursor } = page(
-      (after) => sorted.filter(({ id }) => id > after),
-      call.query(),
-      ([count, entity]) => record(count, entity),
+      () => told,
+      query,
+      (type) => type,
     );
     call.answer(200, {
       eventTypes: records,

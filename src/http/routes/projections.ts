@@ -3,8 +3,9 @@ import type { ProjectionEntity } from '../../catalog/catalog.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { eventLoop } from '../../core/event-loop.js';
-import { memoryOf } from '../request-memory.js';
+import { memoryOf, turnsOf } from '../request-memory.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
+import { costOfListed } from '../../core/turns.js';
 import type { ProjectionState as StoredState } from '../../projections/projections.js';
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
 import { isEvent, placeOfPosition, positionOfPlace } from '../../feed/feed-item.js';
@@ -304,7 +305,9 @@ const listStates = route({
     const { projections } = await tenants.open(call.tenantId);
     await channels.positionWaits.projection(call, projections, projectionId, { waitFor, waitSeconds });
     await memoryOf(call.request)?.pageOf(call.response);
-    const { states, nextCursor } = await projections.states({ projectionId, prefix, ...asked });
+    const turn = turnsOf(call);
+    const { states, nextCursor } = await projections.states({ projectionId, prefix, ...asked, turn });
+    await turn(costOfListed(states.length));
     call.answer(
       200,
       eventLoop.slice('pages', () => statesJson(states, nextCursor)),

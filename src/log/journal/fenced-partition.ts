@@ -6,7 +6,7 @@ import type { FenceState, Verdict } from '../../core/fence.js';
 import { Gathered } from '../../core/gathered.js';
 import type { Logger } from '../../core/logger.js';
 import { FOLD_RULES, GIVEN_EPOCH_RULES, type ClaimBody } from '../../core/records.js';
-import { nextTurn, timedSlice } from '../../core/slices.js';
+import { nextTurnOfAppend, timedSlice } from '../../core/slices.js';
 import type { RecordCodec } from '../codec/codec.js';
 import {
   appendBytes,
@@ -408,7 +408,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
       void records.push(this.#encode(body, keyPrefix, this.#epoch, this.fence.position + i, ids));
     for (let encoded = 0; encoded < drafts.length;) {
       if (encoded > 0) {
-        await nextTurn();
+        await nextTurnOfAppend();
         this.#mustRun();
       }
       const most = handler.atOnce?.('encoded', drafts, encoded);
@@ -454,7 +454,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
       if (folded > 0) {
         // What is left is in the log, and folded by whoever reads it, also where this partition stops meanwhile.
         this.#inFlight = [...again, ...drafts.slice(folded)];
-        await nextTurn();
+        await nextTurnOfAppend();
         this.#mustRun();
       }
       const most = handler.atOnce?.('folded', drafts, folded);
