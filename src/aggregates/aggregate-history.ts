@@ -1,6 +1,7 @@
 import { InvariantError } from '../core/errors.js';
 import { eventsOf, type AggregateCommit, type StoredCommit, type StoredEvent } from '../core/event.js';
 import { PAGE_BYTES, READ_BYTES } from '../core/reads.js';
+import { costOfListed, type Turn } from '../core/turns.js';
 import type { EventsBody } from '../core/records.js';
 import { bytesOfCommit, commitsOf, type Input } from '../feed/inputs.js';
 import type { LogFeed } from '../feed/log-feed.js';
@@ -114,10 +115,17 @@ export class AggregateHistory {
     for await (const { commits } of this.#read(aggregateId, from, to, reverse)) yield commits;
   }
 
-  async *#read(aggregateId: string, from: number, to: number, reverse: boolean): AsyncGenerator<ReadCommits> {
+  async *#read(
+    aggregateId: string,
+    from: number,
+    to: number,
+    reverse: boolean,
+    turn?: Turn,
+  ): AsyncGenerator<ReadCommits> {
     const first = this.#tables.commitBaseOf(aggregateId, from);
     if (first === undefined || to < from) return;
     const chunk = async (offsets: number[]): Promise<ReadCommits> => {
+      if (turn !== undefined) await turn(costOfListed(offsets.length));
       if (!reverse) return this.#partsAt(aggregateId, offsets);
       const { commits, bytes } = await this.#partsAt(aggregateId, offsets.reverse());
       return { commits: commits.toReversed(), bytes };
@@ -140,7 +148,7 @@ export class AggregateHistory {
   }
 
   async #forward(
-    { aggregateId, fromVersion = 1, toVersion = Number.MAX_SAFE_INTEGER, limit }: EventsQuery,
+    { aggregateId, fromVersion = 1, toVersion = Number.MAX_SAFE_INTEGER, limit, turn }: EventsQuery,
     head: number,
   ): Promise<EventsPage> {
     const from = Math.max(1, fromVersion);
@@ -148,7 +156,7 @@ export class AggregateHistory {
     const to = Math.min(last, from + limit - 1);
     const events: StoredEvent[] = [];
     let [bytes, bytesRead] = [0, 0];
-    for await (const read of this.#read(aggregateId, from, to, false)) {
+    for await (const read of this.#read(aggregateId, from, to, false, turn)) {
       for (const commit of read.commits)
         for (const event of eventsOf(commit))
           if (event.version >= from && event.version <= to && bytes < PAGE_BYTES) bytes += push(events, event);
@@ -159,12 +167,15 @@ export class AggregateHistory {
     return { events, nextVersion: reached < last && from <= last ? reached + 1 : undefined };
   }
 
-  async #backward({ aggregateId, fromVersion, toVersion = 1, limit }: EventsQuery, head: number): Promise<EventsPage> {
+  async #backward(
+    { aggregateId, fromVersion, toVersion = 1, limit, turn }: EventsQuery,
+    head: number,
+  ): Promise<EventsPage> {
     const from = Math.min(fromVersion ?? head, head);
     const to = Math.max(toVersion, from - limit + 1, 1);
     const events: StoredEvent[] = [];
     let [bytes, bytesRead] = [0, 0];
-    for await (const read of this.#read(aggregateId, to, from, true)) {
+    for await (const read of this.#read(aggregateId, to, from, true, turn)) {
       for (const commit of read.commits)
         for (const event of [...eventsOf(commit)].reverse())
           if (event.version <= from && event.version >= to && bytes < PAGE_BYTES) bytes += push(events, event);

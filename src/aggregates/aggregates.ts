@@ -90,6 +90,8 @@ export interface EventsQuery {
   readonly toVersion: number | undefined;
   readonly limit: number;
   readonly direction: 'forward' | 'backward';
+  /** Asked for before each part of the commits is read. */
+  readonly turn?: Turn;
 }
 
 export interface EventsPage {

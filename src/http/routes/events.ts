@@ -9,7 +9,7 @@ import { BULK_QUERY, BULK_TYPE } from '../bulk/bulk-route.js';
 import { eventJson } from '../event-json.js';
 import { JsonWriter } from '../json-writer.js';
 import { described, integerFrom, oneOf, only, requireName } from '../parameters.js';
-import { memoryOf } from '../request-memory.js';
+import { memoryOf, turnsOf } from '../request-memory.js';
 import {
   aggregateId,
   aggregateType,
@@ -248,9 +248,11 @@ const listEvents = route({
     const aggregateId = requireName(call.parameter('aggregateId'), 'aggregateId', MAX_AGGREGATE_ID);
     const { include, ...asked } = call.query();
     await memoryOf(call.request)?.pageOf(call.response);
-    const page = await (await tenants.home(call.tenantId, aggregateId)).events({ aggregateId, ...asked });
+    const turn = turnsOf(call);
+    const page = await (await tenants.home(call.tenantId, aggregateId)).events({ aggregateId, ...asked, turn });
     const writer = new JsonWriter().text('{"events":[');
-    writer.list(page.events, (event) => eventJson(writer, event, include === 'metadata')).text(']');
+    await writer.listInTurns(page.events, turn, (event) => eventJson(writer, event, include === 'metadata'));
+    writer.text(']');
     if (page.nextVersion !== undefined) writer.member('nextVersion', page.nextVersion);
     if (page.fault !== undefined) writer.member('fault', faultForClients(page.fault));
     call.answer(200, writer.text('}').end());

@@ -2,10 +2,9 @@ import { z } from 'zod';
 import type { ProjectionEntity } from '../../catalog/catalog.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
-import { eventLoop } from '../../core/event-loop.js';
 import { memoryOf, turnsOf } from '../request-memory.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
-import { costOfListed } from '../../core/turns.js';
+import type { Turn } from '../../core/turns.js';
 import type { ProjectionState as StoredState } from '../../projections/projections.js';
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
 import { isEvent, placeOfPosition, positionOfPlace } from '../../feed/feed-item.js';
@@ -307,11 +306,7 @@ const listStates = route({
     await memoryOf(call.request)?.pageOf(call.response);
     const turn = turnsOf(call);
     const { states, nextCursor } = await projections.states({ projectionId, prefix, ...asked, turn });
-    await turn(costOfListed(states.length));
-    call.answer(
-      200,
-      eventLoop.slice('pages', () => statesJson(states, nextCursor)),
-    );
+    call.answer(200, await statesJson(states, nextCursor, turn));
   },
 });
 
@@ -336,10 +331,7 @@ const getStates = route({
     const { states, nextCursor } = await projections.statesOf(projectionId, key, cursor);
     if (states.length === 0 && cursor === undefined)
       throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
-    call.answer(
-      200,
-      eventLoop.slice('pages', () => statesJson(states, nextCursor)),
-    );
+    call.answer(200, await statesJson(states, nextCursor, turnsOf(call)));
   },
 });
 
@@ -404,9 +396,9 @@ function uploadMessage(projectionId: string, reached: ProjectionReached | undefi
     : 'The projection is compiled, and live.';
 }
 
-function statesJson(states: readonly StoredState[], nextCursor: string | undefined): Buffer {
+async function statesJson(states: readonly StoredState[], nextCursor: string | undefined, turn: Turn): Promise<Buffer> {
   const writer = new JsonWriter().text('{"states":[');
-  writer.list(states, (state) => {
+  await writer.listInTurns(states, turn, (state) => {
     writer
       .text('{')
       .member('key', state.key, true)
