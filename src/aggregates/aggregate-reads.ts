@@ -26,6 +26,8 @@ import type {
 export interface AnsweringPartition {
   /** Resolves when all that was acknowledged before the call is folded here. @throws NotOwnerError where another process answers */
   caughtUpAsOwner(): Promise<void>;
+  /** @throws NotOwnerError where this process answers no more */
+  mustAnswer(): void;
 }
 
 export interface AggregateReadsOptions {
@@ -125,11 +127,17 @@ export class AggregateReads {
     if (this.#options.tables.isErased(aggregateId)) throw gone(aggregateId);
   }
 
+  /** What is read behind a turn is of this process still. */
+  async #turn(turn: Turn, items: number): Promise<void> {
+    await turn(costOfListed(items));
+    this.#options.partition.mustAnswer();
+  }
+
   async list({ aggregateType, limit, cursor, turn }: AggregatesQuery): Promise<AggregatesPage> {
     await this.#options.partition.caughtUpAsOwner();
     const aggregates: AggregatesPage['aggregates'][number][] = [];
     for (let after = cursor === undefined ? '' : decodeCursor(cursor, ['string'])[0]; ;) {
-      if (turn !== undefined) await turn(costOfListed(LISTED_AT_ONCE));
+      if (turn !== undefined) await this.#turn(turn, LISTED_AT_ONCE);
       const ids =
         aggregateType === undefined ? this.#ids(after) : this.#options.tables.aggregatesOfType(aggregateType, after);
       let looked = 0;
@@ -155,7 +163,7 @@ export class AggregateReads {
     await this.#options.partition.caughtUpAsOwner();
     const types: AggregateTypeSummary[] = [];
     for (let from = after; ;) {
-      if (turn !== undefined) await turn(costOfListed(LISTED_AT_ONCE));
+      if (turn !== undefined) await this.#turn(turn, LISTED_AT_ONCE);
       const most = turn === undefined ? limit : Math.min(LISTED_AT_ONCE, limit - types.length);
       let read = 0;
       for (const [aggregateType, aggregates] of firstOf(this.#options.tables.typeCounts(from), most)) {
@@ -172,7 +180,7 @@ export class AggregateReads {
     await this.#options.partition.caughtUpAsOwner();
     const { eventTypes } = this.#options.tables;
     // The first part too: of all who asked meanwhile the log answered at once.
-    const next = turn && ((): Promise<void> => turn(costOfListed(EventTypeCounts.READ_AT_ONCE)));
+    const next = turn && ((): Promise<void> => this.#turn(turn, EventTypeCounts.READ_AT_ONCE));
     if (next !== undefined && only === undefined) await next();
     const counted = only === undefined ? await inSlices(eventTypes.list(), next) : [eventTypes.of(only) ?? []].flat();
     return { eventTypes: counted, others: eventTypes.others };

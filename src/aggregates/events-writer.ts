@@ -111,7 +111,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   /** How far it is folded, whose it is, and how it is taken. */
   readonly partition: Pick<
     FencedPartition<EventsBody>,
-    'fence' | 'position' | 'epoch' | 'nextEpoch' | 'open' | 'claim' | 'caughtUp'
+    'fence' | 'status' | 'position' | 'epoch' | 'nextEpoch' | 'open' | 'claim' | 'caughtUp'
   >;
   readonly #options: EventsWriterOptions;
   readonly #partition: FencedPartition<EventsBody>;

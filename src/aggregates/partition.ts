@@ -293,6 +293,11 @@ export class AggregatePartition
     return this.#writer.partition.caughtUp();
   }
 
+  mustAnswer(): void {
+    const isStopped = this.#writer.partition.status === 'STOPPED';
+    if (isStopped || (!this.#owned && !this.#isRead)) throw new NotOwnerError();
+  }
+
   async caughtUpAsOwner(): Promise<void> {
     if (!this.#owned && !this.#isRead) throw new NotOwnerError();
     return this.#writer.partition.caughtUp();

@@ -123,6 +123,8 @@ export class ReducerFaults {
       skipped,
       stop: marks.stop?.version === version ? undefined : marks.stop,
     });
+    // Another process may have found the fault, and know nothing of a state that was folded and kept here, with the event in it.
+    if (passes) tables.dropKeptStates(aggregateId);
     if (row?.fault?.version === version) this.#setRow(aggregateId, row.fault, true);
     else if (passes && row !== undefined && row.version >= version) this.#setRow(aggregateId, undefined);
   }

@@ -219,14 +219,14 @@ export class Reducers implements TurnFold {
       for (const share of shares.values()) {
         // What a client waits for goes on at once while no other tenant's does.
         if (background.clientsAreAbout && (background.isShared || !isAwaited(share))) {
-          slices ??= new ShortSlices();
+          slices ??= new ShortSlices(isAwaited(share) ? nextTurnOfAppend : nextTurn);
           const turn = slices.next();
           if (turn !== undefined) await turn;
         }
         const prepared = await this.#prepare(share);
         if (prepared !== undefined) items.push({ share, ...prepared });
         if (this.#read - begun < FRAME_STATE_BYTES) continue;
-        await (items.length > 0 ? this.#foldFrame(items.splice(0)) : nextTurn());
+        await (items.length > 0 ? this.#foldFrame(items.splice(0)) : nextTurnOfAppend());
         begun = this.#read;
       }
       if (items.length > 0) await this.#foldFrame(items);

@@ -158,8 +158,8 @@ export class WriteQueue {
     }
     this.#queue = left;
     if (refused.length > 0) void this.#refuse(refused);
-    // All that was decided was refused or answered, and nothing is written behind which the rest would come.
-    if (isFull && drafts.length === 0) this.#options.partition.kick();
+    // All that was decided was refused or answered, and nothing is written behind which the rest would come. Others have their turn first.
+    if (isFull && drafts.length === 0) this.#options.partition.kick({ later: true });
     if (drafts.length === 0) tables.forgetHeads();
     return drafts;
   }
@@ -315,7 +315,7 @@ export class WriteQueue {
       return;
     } finally {
       for (const aggregateId of judged) this.#judged.add(aggregateId, -1);
-      if (this.#queue.length > 0) this.#options.partition.kick();
+      if (this.#queue.length > 0) this.#options.partition.kick({ later: true });
     }
     const again = refused.filter((pending) => {
       if (pending instanceof PendingErase) {

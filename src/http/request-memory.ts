@@ -3,7 +3,7 @@ import { UNBOUNDED, type Hold, type MemoryBudget, type TenantBudget } from '../c
 import { PAGE_BYTES } from '../core/reads.js';
 import { nextTurn } from '../core/slices.js';
 import { chunksOf } from '../core/parts.js';
-import { costOfBytes, costOfListed, LISTED_AT_ONCE, type Turn, type Turns } from '../core/turns.js';
+import { costOfBytes, costOfListed, LISTED_AT_ONCE, type Asker, type Turn, type Turns } from '../core/turns.js';
 import { RequestAbortedError } from './body.js';
 
 export interface MemoryTimes {
@@ -45,7 +45,7 @@ export const responseOf = (request: IncomingMessage): ServerResponse | undefined
 export function turnsOf({ request, response }: Answered): Turn {
   const memory = memoryOf(request);
   return async (cost) => {
-    await (memory === undefined ? nextTurn() : memory.turnOf(cost));
+    await (memory === undefined ? nextTurn() : memory.turnOf(cost, request.socket));
     if (response.destroyed) throw new RequestAbortedError('the client closed the connection');
   };
 }
@@ -68,13 +68,13 @@ export class RequestMemory {
   readonly #tenant: TenantBudget;
   readonly #times: MemoryTimes;
   readonly #whileWaiting: (() => () => void) | undefined;
-  readonly #enter: ((cost: number) => Promise<void> | undefined) | undefined;
+  readonly #enter: ((cost: number, connection?: Asker['connection']) => Promise<void> | undefined) | undefined;
   #answer: Hold | undefined;
   #upload: Hold | undefined;
 
   private constructor(tenantId: string, memory: MemoryOfRequests) {
     const { budget, whileWaiting, turns } = memory;
-    this.#enter = turns && ((cost) => turns.enter(tenantId, cost));
+    this.#enter = turns && ((cost, connection) => turns.enter(tenantId, cost, connection && { connection }));
     this.#tenant = budget.tenant(tenantId);
     this.#times = memory;
     this.#whileWaiting = whileWaiting && (() => whileWaiting(tenantId));
@@ -93,9 +93,12 @@ export class RequestMemory {
     return bytes < SMALL_BODY ? undefined : this.#enter?.(costOfBytes(bytes));
   }
 
-  /** What is done next costs so much. Undefined: it may be done at once; else when the promise resolves, on that turn. */
-  turnOf(cost: number): Promise<void> | undefined {
-    return this.#enter?.(cost);
+  /**
+   * What is done next costs so much. Undefined: it may be done at once; else when the promise resolves, on that turn. `connection`: where
+   * that has gone it may come early, and nothing is to be done.
+   */
+  turnOf(cost: number, connection?: Asker['connection']): Promise<void> | undefined {
+    return this.#enter?.(cost, connection);
   }
 
   /** Resolves when a page may be built. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */

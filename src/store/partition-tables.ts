@@ -392,6 +392,13 @@ export class PartitionTables {
     const rows = this.section.range(from, pastAll(TABLES.erasures), { limit });
     return Array.from(rows, ([key, row]) => [key.slice(1), row as ErasureRow] as const);
   }
+  /** States by former reducers, which are only a saving. */
+  dropKeptStates(aggregateId: string): void {
+    const kept = this.section.get(`${TABLES.keptStates}${aggregateId}`) as readonly KeptRow[] | undefined;
+    if (kept === undefined) return;
+    this.bytes.changeState(keptBytes(aggregateId, kept), 0);
+    this.section.delete(`${TABLES.keptStates}${aggregateId}`);
+  }
   /** The aggregate is gone: all that is kept of it, but for the index of its records, which are to be tombstoned, and what goes in slices. */
   erase(aggregateId: string, row: Omit<ErasureRow, 'status'>): void {
     const type = this.head(aggregateId)?.type;
@@ -402,9 +409,8 @@ export class PartitionTables {
       this.faults.setAggregate(type, aggregateId, false);
     }
     this.dropReducerState(aggregateId);
-    const kept = this.section.get(`${TABLES.keptStates}${aggregateId}`) as readonly KeptRow[] | undefined;
-    this.bytes.changeState(keptBytes(aggregateId, kept ?? []), 0);
-    for (const table of [TABLES.keptStates, TABLES.reducerMarks]) this.section.delete(`${table}${aggregateId}`);
+    this.dropKeptStates(aggregateId);
+    this.section.delete(`${TABLES.reducerMarks}${aggregateId}`);
     this.erasedRows.add(TABLES.commands, aggregateId);
     this.section.set(`${TABLES.erasures}${aggregateId}`, { ...row, status: 'erasing' } satisfies ErasureRow);
     this.#erasures = true;

@@ -86,6 +86,20 @@ async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE, p
     const ofTurns = [...new Set(answers)].map((at) => answers.filter((one) => one === at).length);
     return { produces: log.produces.slice(before), answered: Math.max(...ofTurns) };
   };
+  /** Appends to one aggregate that are refused, asked for at once; gives on how many turns they were answered. */
+  const refuseAll = async (count: number): Promise<number> => {
+    const home = await registry.home(TENANT, 'a-refused');
+    const refusal = async (): Promise<number> => {
+      const asked = home.append({
+        ...{ commandId: uuidv7(), keyed: false, requestHash: Buffer.alloc(0), aggregateId: 'a-refused' },
+        ...{ aggregateType: 'account', expectedVersion: 7, events: [{ eventType: 'Paid', data: Buffer.from('{}') }] },
+        ...{ correlationId: undefined, causationId: undefined, metadata: undefined },
+      });
+      await assert.rejects(asked, { code: 'VERSION_CONFLICT' });
+      return turn.count;
+    };
+    return new Set(await Promise.all(Array.from({ length: count }, refusal))).size;
+  };
   /** From now on clients of others ask on each turn, and time stands still: how long a produce takes decides how much the next one has. */
   const share = (): void => {
     const now = performance.now();
@@ -93,7 +107,7 @@ async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE, p
     turn.others = true;
     others();
   };
-  return { appendAll, share };
+  return { appendAll, refuseAll, share };
 }
 
 test('what waits of a tenant that is alone goes in one produce', async (t) => {
@@ -115,6 +129,13 @@ test('what waits of one tenant goes in several produces, and few of its appends 
   assert.deepEqual(batches.produces, Array<number>(10).fill(2));
   assert.ok(batches.answered <= 1, `${batches.answered} in a turn`);
   assert.deepEqual((await appendAll(3, 1000)).produces, [1, 1, 1], 'one that is larger goes by itself');
+});
+
+test('what is refused of one tenant is decided on several turns while others ask', async (t) => {
+  const { refuseAll, share } = await world(t);
+  share();
+  const turns = await refuseAll(300);
+  assert.ok(turns >= 8, `on ${turns}`);
 });
 
 test('repeated appends, which are answered without a produce, do not hold up what waits behind them', async (t) => {

@@ -91,3 +91,21 @@ test('history whose code was halted in its midst, and revived since, is gone on 
     [11, 1000],
   ]);
 });
+
+test('a state that is kept of former code is gone with a skip, which another process may have come to', (t) => {
+  const tables = localTables(t);
+  const faults = recorded(tables);
+  const kept = new KeptStates(tables, 1);
+  const by = { ...REDUCER, artefactId: 'other', generation: 2 };
+  const former = [{ ...REDUCER, generation: 1 }];
+  const stored = { generation: 1, version: 10, state: STATE, lastModified: 1, offset: 1, fault: undefined };
+  tables.addCommit('a-1', { version: 10, type: 'a', timestamp: 1 }, 9, 2);
+  kept.replaced('a-1', stored, { ...by, former });
+  const again = { ...REDUCER, generation: 3, former: [...former, by] };
+  assert.equal(kept.find('a-1', undefined, again)?.version, 10);
+  const { artefactId, className } = REDUCER;
+  const value = { aggregateId: 'a-1', artefactId, className, version: 5, mode: 'skip', commandId: 'c' } as const;
+  faults.fold({ kind: 'ReducerRelease', value });
+  assert.equal(kept.find('a-1', undefined, again), undefined);
+  assert.equal(tables.bytes.total(0), 0);
+});

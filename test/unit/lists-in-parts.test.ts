@@ -22,9 +22,9 @@ function turns(on: (nth: number) => void = () => undefined) {
   return { paid, turn };
 }
 
-const aggregatesOf = (tables: PartitionTables): AggregateReads =>
+const aggregatesOf = (tables: PartitionTables, mustAnswer = (): void => undefined): AggregateReads =>
   new AggregateReads({
-    ...{ tables, partition: { caughtUpAsOwner: () => Promise.resolve() } },
+    ...{ tables, partition: { caughtUpAsOwner: () => Promise.resolve(), mustAnswer } },
   } as unknown as ConstructorParameters<typeof AggregateReads>[0]);
 
 test('aggregates and their types are listed as at once, on a turn for each part of them', async (t) => {
@@ -44,6 +44,18 @@ test('aggregates and their types are listed as at once, on a turn for each part 
     const types = { after: 't-0010', limit };
     assert.deepEqual(await reads.types({ ...types, turn }), await reads.types(types), `${limit}`);
   }
+});
+
+test('a list whose process answers no more ends with an error, and not as the end of all', async (t) => {
+  const tables = localTables(t);
+  for (let i = 0; i < COUNT; i++) tables.addCommit(`a-${numbered(i)}`, { version: 1, type: 't', timestamp: i }, 0, i);
+  let isStopped = false;
+  const reads = aggregatesOf(tables, () => assert.ok(!isStopped, 'another answers'));
+  const { turn } = turns((nth) => {
+    isStopped = nth === 2;
+  });
+  const query = { aggregateType: undefined, limit: 1000, cursor: undefined, turn };
+  await assert.rejects(reads.list(query), /another answers/);
 });
 
 function projectionOf(tables: PartitionTables): ProjectionReads {

@@ -306,6 +306,8 @@ const listStates = route({
     await memoryOf(call.request)?.pageOf(call.response);
     const turn = turnsOf(call);
     const { states, nextCursor } = await projections.states({ projectionId, prefix, ...asked, turn });
+    // One that was deleted meanwhile has none.
+    requireProjection(catalog, call.tenantId, projectionId);
     call.answer(200, await statesJson(states, nextCursor, turn));
   },
 });

@@ -202,8 +202,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
     return this.#proof();
   }
 
-  /** Something waits to be gathered. Cheap; call it for each command. */
-  kick(): void {
+  /** Something waits to be gathered. Cheap; call it for each command. `later`: on a later round of the event loop in any case. */
+  kick({ later = false }: { readonly later?: boolean } = {}): void {
     if (this.#kicked || this.#busy || !this.#writes()) return;
     this.#kicked = true;
     const run = (): void => {
@@ -214,7 +214,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
       setTimeout(run, backOff(this.#contended, LOG_BACK_OFF_MS)).unref();
     else if (this.#refusals.failures > 0) setTimeout(run, this.#refusals.delay).unref();
     // At once where this turn may be long with what others have the loop do; what comes in it goes in the next produce.
-    else if (background.isShared || background.isAtWork) queueMicrotask(run);
+    else if (!later && (background.isShared || background.isAtWork)) queueMicrotask(run);
     // After the work of this turn: so that what came in one turn goes in one produce.
     else setImmediate(run);
   }
