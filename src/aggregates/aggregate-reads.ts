@@ -9,7 +9,7 @@ import { costOfListed, LISTED_AT_ONCE, type Turn } from '../core/turns.js';
 import { firstOf, jsonBytes, LIST_BYTES, PAGE_BYTES } from '../core/reads.js';
 import type { FoldAnswer } from './reducer-turns.js';
 import type { Reducers } from './reducers.js';
-import { EventTypeCounts } from '../store/event-type-counts.js';
+import { TYPES_AT_ONCE } from '../store/event-type-counts.js';
 import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
 import type {
   AggregatesPage,
@@ -140,18 +140,18 @@ export class AggregateReads {
       if (turn !== undefined) await this.#turn(turn, LISTED_AT_ONCE);
       const ids =
         aggregateType === undefined ? this.#ids(after) : this.#options.tables.aggregatesOfType(aggregateType, after);
-      let looked = 0;
-      for (const aggregateId of ids) {
+      let read = 0;
+      for (const aggregateId of firstOf(ids, LISTED_AT_ONCE)) {
         if (aggregates.length === limit)
           return { aggregates, nextCursor: encodeCursor([aggregates.at(-1)?.aggregateId ?? '']) };
-        if (looked++ === LISTED_AT_ONCE) break;
         after = aggregateId;
+        read++;
         const head = this.#options.tables.head(aggregateId);
         if (head === undefined) continue;
         const { type, version, timestamp } = head;
         aggregates.push({ aggregateId, aggregateType: type, version, lastModified: timestamp });
       }
-      if (looked <= LISTED_AT_ONCE) return { aggregates, nextCursor: undefined };
+      if (read < LISTED_AT_ONCE) return { aggregates, nextCursor: undefined };
     }
   }
 
@@ -164,14 +164,14 @@ export class AggregateReads {
     const types: AggregateTypeSummary[] = [];
     for (let from = after; ;) {
       if (turn !== undefined) await this.#turn(turn, LISTED_AT_ONCE);
-      const most = turn === undefined ? limit : Math.min(LISTED_AT_ONCE, limit - types.length);
+      const most = Math.min(LISTED_AT_ONCE, limit - types.length);
       let read = 0;
       for (const [aggregateType, aggregates] of firstOf(this.#options.tables.typeCounts(from), most)) {
         types.push({ aggregateType, aggregates });
         from = aggregateType;
         read++;
       }
-      if (read < most || types.length >= limit) return types;
+      if (read < most || types.length === limit) return types;
     }
   }
 
@@ -180,7 +180,7 @@ export class AggregateReads {
     await this.#options.partition.caughtUpAsOwner();
     const { eventTypes } = this.#options.tables;
     // The first part too: of all who asked meanwhile the log answered at once.
-    const next = turn && ((): Promise<void> => this.#turn(turn, EventTypeCounts.READ_AT_ONCE));
+    const next = turn && ((): Promise<void> => this.#turn(turn, TYPES_AT_ONCE));
     if (next !== undefined && only === undefined) await next();
     const counted = only === undefined ? await inSlices(eventTypes.list(), next) : [eventTypes.of(only) ?? []].flat();
     return { eventTypes: counted, others: eventTypes.others };

@@ -41,7 +41,7 @@ export interface Aggregates {
   list(query: AggregatesQuery): Promise<AggregatesPage>;
   /** Ascending by name; unless given, all of them. */
   types(query?: TypesQuery): Promise<readonly AggregateTypeSummary[]>;
-  /** The types of the tenant's events, or of these the one. */
+  /** The types of the tenant's events, or of these the one. `turn`: asked for before each part of all is read. */
   eventTypes(only?: string, turn?: Turn): Promise<EventTypesSummary>;
   /** How far the reducer that is bound now has caught up with the type's aggregates; undefined where none is bound. */
   catchUp(aggregateType: string): Progress | undefined;
@@ -105,7 +105,7 @@ export interface EventsPage {
 export interface TypesQuery {
   readonly after: string;
   readonly limit: number;
-  /** Asked for before they are read. */
+  /** Asked for before each part of them is read. */
   readonly turn?: Turn;
 }
 

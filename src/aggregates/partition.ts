@@ -294,12 +294,15 @@ export class AggregatePartition
   }
 
   mustAnswer(): void {
-    const isStopped = this.#writer.partition.status === 'STOPPED';
-    if (isStopped || (!this.#owned && !this.#isRead)) throw new NotOwnerError();
+    if (this.#writer.partition.status === 'STOPPED' || !this.#answers) throw new NotOwnerError();
+  }
+
+  get #answers(): boolean {
+    return this.#owned || this.#isRead;
   }
 
   async caughtUpAsOwner(): Promise<void> {
-    if (!this.#owned && !this.#isRead) throw new NotOwnerError();
+    if (!this.#answers) throw new NotOwnerError();
     return this.#writer.partition.caughtUp();
   }
 

@@ -28,10 +28,10 @@ const MOST_REST_MS = 10;
 
 /**
  * The turns of work that no client waits for: catch-ups, builds, jobs over whole projections, of all tenants. A request passes through
- * several rounds of the event loop, and each slice of background work in a round delays it once more. So while clients are about slices are short, and one
- * runs at a time. While clients ask the next one begins when the loop has been idle for as long as it was active since: what a slice leads
- * to (answers, rows, collections) comes later, and is most of what it costs. While no client is about, whoever asks has its turn in the
- * next round.
+ * several rounds of the event loop, and each slice of background work in a round delays it once more. So while clients are about slices
+ * are short, and one runs at a time. While clients ask, the next one begins when the loop has been idle for as long as it was active
+ * since: what a slice leads to (answers, rows, collections) comes later, and is most of what it costs. While no client is about, whoever
+ * asks has its turn in the next round.
  */
 export class Background {
   readonly #nextRound: (work: () => void) => void;

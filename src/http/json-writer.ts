@@ -1,6 +1,6 @@
 import { eventLoop } from '../core/event-loop.js';
 import type { Turn } from '../core/turns.js';
-import { inParts } from './request-memory.js';
+import { onTurns } from './request-memory.js';
 
 /**
  * Writes JSON in which some values are bytes that must stay as they are (`data`, `state`): text and slices are gathered
@@ -48,9 +48,9 @@ export class JsonWriter {
   }
 
   /** The same, part by part, each on a turn of its own. */
-  async listInTurns<T>(items: readonly T[], turn: Turn, write: (item: T) => void): Promise<this> {
+  async listOnTurns<T>(items: readonly T[], turn: Turn, write: (item: T) => void): Promise<this> {
     let first = true;
-    for await (const part of inParts(items, turn)) {
+    for await (const part of onTurns(items, turn)) {
       if (!first) this.#text += ',';
       first = false;
       eventLoop.slice('pages', () => this.list(part, write));

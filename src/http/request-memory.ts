@@ -41,6 +41,11 @@ export const memoryOf = (request: IncomingMessage): RequestMemory | undefined =>
 export const responseOf = (request: IncomingMessage): ServerResponse | undefined =>
   (request as IncomingMessage & { readonly res?: ServerResponse }).res;
 
+interface Answered {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
 /** The turns of what is read, and told, for a request's answer. Who has left gives back the memory of its page: nothing more is read for it. */
 export function turnsOf({ request, response }: Answered): Turn {
   const memory = memoryOf(request);
@@ -51,16 +56,11 @@ export function turnsOf({ request, response }: Answered): Turn {
 }
 
 /** The items part by part, each on a turn of its own. */
-export async function* inParts<T>(items: readonly T[], turn: Turn): AsyncGenerator<readonly T[]> {
+export async function* onTurns<T>(items: readonly T[], turn: Turn): AsyncGenerator<readonly T[]> {
   for (const part of chunksOf(items, LISTED_AT_ONCE)) {
     await turn(costOfListed(part.length));
     yield part;
   }
-}
-
-interface Answered {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
 }
 
 /** What a request holds of its tenant's budget, until its answer is sent or its connection is gone. */

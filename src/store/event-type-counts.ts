@@ -31,6 +31,8 @@ type OthersRow = readonly [types: number, others: number];
 const MOST_TYPES = 2_000;
 /** Of each type so many types of aggregates are kept. */
 export const MOST_AGGREGATE_TYPES = 50;
+/** Of a list so many are read on a turn: each may have as many types of aggregates as are kept, with long names. */
+export const TYPES_AT_ONCE = 100;
 /** So many stay in memory between two writes of the section. */
 const KEPT = 256;
 
@@ -39,8 +41,6 @@ const KEPT = 256;
  * What changed is put into the section with its checkpoint, and not with each event.
  */
 export class EventTypeCounts {
-  /** Of a list so many are read on a turn: each may have as many types of aggregates as are kept, with long names. */
-  static readonly READ_AT_ONCE = 100;
   readonly #section: StoreSection;
   readonly #most: number;
   readonly #counters = new Map<string, Counter>();
@@ -115,10 +115,10 @@ export class EventTypeCounts {
     for (const { eventType, events, firstSeen, lastSeen, aggregateTypes } of this.#counters.values())
       all.set(eventType, { eventType, events, firstSeen, lastSeen, aggregateTypes: [...aggregateTypes] });
     let from = TABLES.eventTypes;
-    for (let read = EventTypeCounts.READ_AT_ONCE; read === EventTypeCounts.READ_AT_ONCE;) {
+    for (let read = TYPES_AT_ONCE; read === TYPES_AT_ONCE;) {
       read = 0;
       for (const [key, row] of this.#section.range(from, pastAll(TABLES.eventTypes), {
-        limit: EventTypeCounts.READ_AT_ONCE,
+        limit: TYPES_AT_ONCE,
       })) {
         const eventType = key.slice(TABLES.eventTypes.length);
         if (!all.has(eventType)) all.set(eventType, countOf(eventType, row as CounterRow));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { background } from '../../src/core/background.js';
-import type { NewEvent } from '../../src/core/event.js';
+import type { AppendResult, ExpectedVersion, NewEvent } from '../../src/core/event.js';
 import { uuidv7 } from '../../src/core/ids.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { NewRecord, PartitionRef } from '../../src/log/log.js';
@@ -16,6 +16,7 @@ import { codecs, NO_CODE, openRunners, openStore, testGround } from '../support/
 import { temporaryDirectory } from '../support/service.js';
 
 const TENANT = 'acme';
+const EVENT: NewEvent = { eventType: 'Paid', data: Buffer.from('{"n":1}') };
 
 /** Tells how many records each produce of events has. */
 class CountedLog extends LmdbLog {
@@ -55,6 +56,19 @@ async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE, p
     if (turn.going) setImmediate(next);
   };
   next();
+  const append = async (
+    aggregateId: string,
+    expectedVersion: ExpectedVersion,
+    events: readonly NewEvent[],
+    keyed = false,
+  ): Promise<AppendResult> => {
+    const home = registry.home(TENANT, aggregateId);
+    return (home instanceof Promise ? await home : home).append({
+      ...{ commandId: keyed ? 'once' : uuidv7(), keyed, requestHash: Buffer.alloc(0) },
+      ...{ aggregateId, aggregateType: 'account', expectedVersion, events },
+      ...{ correlationId: undefined, causationId: undefined, metadata: undefined },
+    });
+  };
   /** All at once; gives the records of each produce, and the most that were answered in one turn. */
   const appendAll = async (
     count: number,
@@ -63,21 +77,9 @@ async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE, p
   ): Promise<{ produces: number[]; answered: number }> => {
     const before = log.produces.length;
     const answers: number[] = [];
-    const event: NewEvent = { eventType: 'Paid', data: Buffer.from('{"n":1}') };
     await Promise.all(
       Array.from({ length: count }, async (_, i) => {
-        const aggregateId = `a-${i}`;
-        const command = { commandId: keyed ? 'once' : uuidv7(), keyed, requestHash: Buffer.alloc(0), aggregateId };
-        const home = registry.home(TENANT, aggregateId);
-        const stored = await (home instanceof Promise ? await home : home).append({
-          ...{
-            ...command,
-            aggregateType: 'account',
-            expectedVersion: 'any',
-            events: Array<NewEvent>(events).fill(event),
-          },
-          ...{ correlationId: undefined, causationId: undefined, metadata: undefined },
-        });
+        const stored = await append(`a-${i}`, 'any', Array<NewEvent>(events).fill(EVENT), keyed);
         assert.equal(stored.eventIds.length, events);
         if (definitions !== NO_CODE) assert.ok(stored.state !== undefined, stored.stateStatus);
         answers.push(turn.count);
@@ -88,14 +90,8 @@ async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE, p
   };
   /** Appends to one aggregate that are refused, asked for at once; gives on how many turns they were answered. */
   const refuseAll = async (count: number): Promise<number> => {
-    const home = await registry.home(TENANT, 'a-refused');
     const refusal = async (): Promise<number> => {
-      const asked = home.append({
-        ...{ commandId: uuidv7(), keyed: false, requestHash: Buffer.alloc(0), aggregateId: 'a-refused' },
-        ...{ aggregateType: 'account', expectedVersion: 7, events: [{ eventType: 'Paid', data: Buffer.from('{}') }] },
-        ...{ correlationId: undefined, causationId: undefined, metadata: undefined },
-      });
-      await assert.rejects(asked, { code: 'VERSION_CONFLICT' });
+      await assert.rejects(append('a-refused', 7, [EVENT]), { code: 'VERSION_CONFLICT' });
       return turn.count;
     };
     return new Set(await Promise.all(Array.from({ length: count }, refusal))).size;

@@ -12,7 +12,7 @@ import { json } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
 import { badCursor, paging, requireAggregateType, requireName } from '../parameters.js';
 import { idOfCursor, page, rateOf } from '../records.js';
-import { inParts, turnsOf } from '../request-memory.js';
+import { onTurns, turnsOf } from '../request-memory.js';
 import {
   aggregateId,
   aggregateType,
@@ -118,7 +118,7 @@ const listAggregateTypes = route({
     for (const { aggregateType, aggregates } of await tenant.aggregates.types({ after, limit: most, turn }))
       types.set(aggregateType, { aggregateType, aggregates });
     const bindings = [...firstOf(catalog.past('binding', tenantId, `${tenantId}/${after}`), most)];
-    for await (const part of inParts(bindings, turn))
+    for await (const part of onTurns(bindings, turn))
       for (const { value } of part)
         types.set(value.aggregateType, {
           aggregateType: value.aggregateType,
@@ -127,7 +127,7 @@ const listAggregateTypes = route({
           ...bindingRecord(catalog, value, tenant),
         });
     const left: { readonly id: string; readonly value: object }[] = [];
-    for await (const part of inParts([...types], turn))
+    for await (const part of onTurns([...types], turn))
       for (const [id, summary] of part)
         left.push({ id, value: { ...summary, eventsPerSecond: rateOf(tenant.aggregates.eventsPerSecond(id)) } });
     left.sort((a, b) => (a.id < b.id ? -1 : 1));

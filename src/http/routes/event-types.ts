@@ -12,7 +12,7 @@ import { unknownMember } from '../nearest-name.js';
 import { described, flag, integerFrom, paging, requireName } from '../parameters.js';
 import { toldErrors } from '../problem.js';
 import { idOfCursor, page } from '../records.js';
-import { inParts, turnsOf } from '../request-memory.js';
+import { onTurns, turnsOf } from '../request-memory.js';
 import { aggregateId, anyObject, component, eventType, integer, text, timestamp, version } from '../schema.js';
 import { route } from './dependencies.js';
 
@@ -92,14 +92,14 @@ const listEventTypes = route({
     const counted = await (await tenants.open(call.tenantId)).aggregates.eventTypes(undefined, turn);
     const all = new Map<string, readonly [count: EventTypeSummary | undefined, entity: EventTypeEntity | undefined]>();
     for (const entity of eventTypes.list(call.tenantId)) all.set(entity.eventType, [undefined, entity]);
-    for await (const part of inParts(counted.eventTypes, turn))
+    for await (const part of onTurns(counted.eventTypes, turn))
       for (const count of part) all.set(count.eventType, [count, eventTypes.get(call.tenantId, count.eventType)]);
     const query = call.query();
     const after = idOfCursor(query.cursor);
     const left = [...all].filter(([id]) => id > after).sort(([a], [b]) => (a < b ? -1 : 1));
     const told: { readonly id: string; readonly value: object }[] = [];
     // One more than the page may have says whether another one follows.
-    for await (const part of inParts(left.slice(0, query.limit + 1), turn))
+    for await (const part of onTurns(left.slice(0, query.limit + 1), turn))
       for (const [id, [count, entity]] of part) told.push({ id, value: record(count, entity) });
     await turn(costOfListed(told.length));
     const { records, nextCursor } = page(

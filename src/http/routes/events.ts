@@ -251,7 +251,7 @@ const listEvents = route({
     const turn = turnsOf(call);
     const page = await (await tenants.home(call.tenantId, aggregateId)).events({ aggregateId, ...asked, turn });
     const writer = new JsonWriter().text('{"events":[');
-    await writer.listInTurns(page.events, turn, (event) => eventJson(writer, event, include === 'metadata'));
+    await writer.listOnTurns(page.events, turn, (event) => eventJson(writer, event, include === 'metadata'));
     writer.text(']');
     if (page.nextVersion !== undefined) writer.member('nextVersion', page.nextVersion);
     if (page.fault !== undefined) writer.member('fault', faultForClients(page.fault));

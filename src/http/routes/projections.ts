@@ -400,7 +400,7 @@ function uploadMessage(projectionId: string, reached: ProjectionReached | undefi
 
 async function statesJson(states: readonly StoredState[], nextCursor: string | undefined, turn: Turn): Promise<Buffer> {
   const writer = new JsonWriter().text('{"states":[');
-  await writer.listInTurns(states, turn, (state) => {
+  await writer.listOnTurns(states, turn, (state) => {
     writer
       .text('{')
       .member('key', state.key, true)
