@@ -41,6 +41,23 @@ export interface AggregateReadsOptions {
 /** Of aggregates that were faulted so many are looked at for a page: states of a binding before this one have no faults any more. */
 const LOOKED_AT = 1_000;
 
+/** Of their states so many bytes are read on a turn. */
+const FAULTS_READ_AT_ONCE = 256 * 1024;
+
+export interface TypeFaultsQuery {
+  readonly aggregateType: string;
+  /** Of aggregates behind this id. */
+  readonly after: string;
+  readonly limit: number;
+  readonly turn: Turn;
+}
+
+export interface TypeFaults {
+  readonly faults: readonly Fault[];
+  /** Up to this id; undefined: there are no more. */
+  readonly upTo: string | undefined;
+}
+
 const ALL_TYPES: TypesQuery = { after: '', limit: Infinity };
 
 /** What a partition answers of its aggregates, from its local store and the log. */
@@ -68,36 +85,40 @@ export class AggregateReads {
     return { status: row?.fault === undefined && !this.#halted(aggregateType) ? 'superseded' : 'faulted' };
   }
 
-  /** The stored state of the reducer that is bound now. */
-  row(aggregateId: string, aggregateType: string): ReducerState | undefined {
+  /** The stored state of the reducer that is bound now. `inTables`: what the tables have of the aggregate, where it was read already. */
+  row(aggregateId: string, aggregateType: string, inTables?: ReducerState): ReducerState | undefined {
     const reducer = this.#options.bindings.of(aggregateType);
-    return reducer === undefined ? undefined : this.#options.reducers.stored(aggregateId, reducer);
+    return reducer === undefined ? undefined : this.#options.reducers.stored(aggregateId, reducer, inTables);
   }
 
-  /** Faults of the type's aggregates with an id after `after`. `upTo`: up to this id; undefined: there are no more. */
-  async faults(
-    aggregateType: string,
-    after: string,
-    limit: number,
-  ): Promise<{ readonly faults: readonly Fault[]; readonly upTo: string | undefined }> {
+  /** Faults of the type's aggregates, ascending by id. */
+  async faults({ aggregateType, after, limit, turn }: TypeFaultsQuery): Promise<TypeFaults> {
     await this.#options.partition.caughtUpAsOwner();
     const { tables } = this.#options;
     const faults: Fault[] = [];
     let upTo: string | undefined;
     let [bytes, read, looked] = [0, 0, 0];
-    for (const aggregateId of tables.faults.aggregates(aggregateType, after)) {
-      if (looked++ === LOOKED_AT || read >= PAGE_BYTES) return { faults, upTo };
-      const stored = tables.reducerState(aggregateId);
-      read += stored?.state?.length ?? 0;
-      const fault = stored === undefined ? undefined : this.row(aggregateId, aggregateType)?.fault;
-      if (fault !== undefined) {
-        if (faults.length === limit || bytes >= LIST_BYTES) return { faults, upTo };
-        faults.push(fault);
-        bytes += jsonBytes(fault);
+    for (;;) {
+      await this.#turn(turn, Math.min(limit, LISTED_AT_ONCE));
+      const most = { read: read + FAULTS_READ_AT_ONCE, looked: looked + LISTED_AT_ONCE };
+      let isEnd = true;
+      for (const aggregateId of tables.faults.aggregates(aggregateType, upTo ?? after)) {
+        if (looked === LOOKED_AT || read >= PAGE_BYTES) return { faults, upTo };
+        isEnd = looked < most.looked && read < most.read;
+        if (!isEnd) break;
+        looked++;
+        const stored = tables.reducerState(aggregateId);
+        read += stored?.state?.length ?? 0;
+        const fault = stored && this.row(aggregateId, aggregateType, stored)?.fault;
+        if (fault !== undefined) {
+          if (faults.length === limit || bytes >= LIST_BYTES) return { faults, upTo };
+          faults.push(fault);
+          bytes += jsonBytes(fault);
+        }
+        upTo = aggregateId;
       }
-      upTo = aggregateId;
+      if (isEnd) return { faults, upTo: undefined };
     }
-    return { faults, upTo: undefined };
   }
 
   faultCount(aggregateType: string): number {

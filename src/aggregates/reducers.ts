@@ -408,8 +408,8 @@ export class Reducers implements TurnFold {
   }
 
   /** The state as it is stored, and whether the aggregate has a fault that may be in the log in a moment. */
-  stored(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
-    const row = this.#row(aggregateId, reducer);
+  stored(aggregateId: string, reducer: BoundReducer, inTables?: ReducerState): ReducerState | undefined {
+    const row = this.#row(aggregateId, reducer, inTables);
     const stop =
       row === undefined || row.fault !== undefined ? undefined : this.#options.faults.stopOf(aggregateId, reducer);
     return row !== undefined && stop?.fault.version === row.version + 1 ? { ...row, fault: stop.fault } : row;
@@ -428,9 +428,12 @@ export class Reducers implements TurnFold {
     return { ...this.#standing(aggregateId, reducer), row, skipped: before.skipped };
   }
 
-  #row(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
-    const { tables, faults } = this.#options;
-    return this.#rowOf(aggregateId, reducer, tables.reducerState(aggregateId), faults.marks(aggregateId, reducer));
+  #row(
+    aggregateId: string,
+    reducer: BoundReducer,
+    inTables = this.#options.tables.reducerState(aggregateId),
+  ): ReducerState | undefined {
+    return this.#rowOf(aggregateId, reducer, inTables, this.#options.faults.marks(aggregateId, reducer));
   }
 
   /** The reducer's row, by what the log has now: a fault that was released since is left out. */

@@ -15,6 +15,9 @@ const PARTITION: PartitionRef = { topic: AUDIT_TOPIC, partition: 0 };
 const WINDOW = 512;
 /** Windows that one page looks at: a tenant with few entries among many of others gets short pages, and nobody waits for long. */
 const WINDOWS = 16;
+/** Of a window so many bytes are read at a time, and what that costs, units of a turn. */
+const WINDOW_READ_BYTES = 128 * 1024;
+const READ_COST = 6;
 /** Records of so many bytes are looked at on one turn of the event loop. */
 const TURN_BYTES = 64 * 1024;
 /** The clock of a broker and that of the process that wrote may differ by so much. */
@@ -114,7 +117,7 @@ export class AuditLog implements AuditTrail {
     let top = Math.min(before ?? end, end);
     for (let windows = 0; windows < WINDOWS && top > start; windows++) {
       const bottom = Math.max(start, top - WINDOW);
-      const records = await this.#window(bottom, top);
+      const records = await this.#window(bottom, top, turn);
       for (const record of records.reverse()) {
         looked += record.value?.length ?? 0;
         if (looked >= TURN_BYTES) {
@@ -138,10 +141,12 @@ export class AuditLog implements AuditTrail {
     return { entries, next: top > start ? top : undefined };
   }
 
-  async #window(from: number, to: number): Promise<LogRecord[]> {
+  /** A read goes past the end of the window, as far as its bytes go: it is short. */
+  async #window(from: number, to: number, turn: Turn): Promise<LogRecord[]> {
     const found: LogRecord[] = [];
     for (let at = from; at < to;) {
-      const { records, next } = await readBelow(this.#log, PARTITION, at, to, READ_BYTES);
+      await turn(READ_COST);
+      const { records, next } = await readBelow(this.#log, PARTITION, at, to, WINDOW_READ_BYTES);
       for (const record of records) if (record.offset < to) found.push(record);
       at = next;
     }

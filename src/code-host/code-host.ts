@@ -1,4 +1,5 @@
 import type { Fault, StoredEvent } from '../core/event.js';
+import type { PackedSources } from './packed-sources.js';
 
 /**
  * The port to compiled tenant code. Whatever the code does (throws, hangs, crashes its process, answers garbage) comes back
@@ -20,7 +21,7 @@ export interface CompileRequest {
   /** Of somebody who waits for it: past so many milliseconds without its turn it is refused, RATE_LIMITED. It waits as long as it takes unless given. */
   readonly waitMs?: number;
   /** A function is called when it is their turn, so that what waits takes no memory. Its rejection is that of the compilation. */
-  readonly sources: readonly SourceText[] | (() => Promise<readonly SourceText[]>);
+  readonly sources: PackedSources | (() => Promise<PackedSources>);
 }
 
 export interface SourceText {

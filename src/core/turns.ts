@@ -1,4 +1,5 @@
 import { background, type Background } from './background.js';
+import { chunksOf } from './parts.js';
 import { Rota } from './rota.js';
 
 /** What takes its turn, in units of about a tenth of a millisecond of the event loop. */
@@ -59,6 +60,14 @@ const LISTED_A_UNIT = 12;
 export const costOfListed = (items: number): number => items / LISTED_A_UNIT;
 /** So many are read, or told, on a turn: about a millisecond. */
 export const LISTED_AT_ONCE = 128;
+
+/** The items part by part, each on a turn of its own. */
+export async function* onTurns<T>(items: readonly T[], turn: Turn): AsyncGenerator<readonly T[]> {
+  for (const part of chunksOf(items, LISTED_AT_ONCE)) {
+    await turn(costOfListed(part.length));
+    yield part;
+  }
+}
 
 /** Who opens connections, asks and goes, again and again, leaves nothing behind but so many. */
 const LEAST_LOOKED_AT = 512;

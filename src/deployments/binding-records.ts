@@ -13,7 +13,11 @@ export interface UnboundType {
 function classesByType(discovered: readonly Discovered[]): ReadonlyMap<string, readonly string[]> {
   const types = new Map<string, string[]>();
   for (const { aggregateType, className } of discovered)
-    if (aggregateType !== undefined) types.set(aggregateType, [...(types.get(aggregateType) ?? []), className]);
+    if (aggregateType !== undefined) {
+      const classes = types.get(aggregateType);
+      if (classes === undefined) types.set(aggregateType, [className]);
+      else classes.push(className);
+    }
   return types;
 }
 

@@ -7,7 +7,7 @@ import { hasCode, StatefoldError, TenantSuspendedError } from '../core/errors.js
 import type { Logger } from '../core/logger.js';
 import { pause } from '../core/pause.js';
 import type { Tally } from '../core/tally.js';
-import type { SourceFile } from './source-file.js';
+import type { PackedSources } from '../code-host/packed-sources.js';
 
 /** What a compilation is of, and where its outcome goes. */
 export interface Compilation {
@@ -23,7 +23,7 @@ export interface CompilationsOptions {
   readonly catalog: Pick<Catalog, 'artefacts' | 'get'>;
   readonly codeHost: Pick<CodeHost, 'compile'>;
   readonly room: CatalogRoom;
-  readonly sourcesOf: (artefactId: string) => Promise<readonly SourceFile[]>;
+  readonly sourcesOf: (artefactId: string) => Promise<PackedSources>;
   /** Of each tenant, what waits for its compilation: counted here as long as it does, or is under way. */
   readonly pending: Tally;
   /** Nobody names the artefact any more. */
@@ -110,7 +110,7 @@ export class Compilations {
     const { tenantId, artefactId } = fields;
     let release: (() => void) | undefined;
     // Read at their turn: what waits takes no memory.
-    const sources = async (): Promise<readonly SourceFile[]> => {
+    const sources = async (): Promise<PackedSources> => {
       if (isClosed(catalog, tenantId)) throw new TenantSuspendedError();
       // Those before it may have taken what was there when it came.
       release ??= room.reserve(tenantId);

@@ -1,6 +1,5 @@
 import { missingReducer, requireProjection, requireReducer } from '../catalog/require.js';
-import { promisify } from 'node:util';
-import { gunzip, gzip } from 'node:zlib';
+import { PackedSources } from '../code-host/packed-sources.js';
 import {
   artefactsOf,
   type BindingEntity,
@@ -27,8 +26,14 @@ import { revive } from './artefact-health.js';
 import { CatalogRoom } from '../catalog/catalog-room.js';
 import { Compilations, outcomeOf, type Compilation, type CompilationsOptions } from './compilations.js';
 import type { Deployments, NotificationConfig, Notified, RevisionAnswer } from './deployments.js';
-import { describeStates, knownStates, type DescribedStates, type KnownState } from './described-states.js';
-import type { SourceFile } from './source-file.js';
+import {
+  describeStates,
+  knownStates,
+  type DescribedPage,
+  type DescribedStates,
+  type KnownState,
+} from './described-states.js';
+import type { SourceFile, StoredSources } from './source-file.js';
 import { boundTypes, unambiguous } from './binding-records.js';
 import { ProjectionRevisions } from './projection-revisions.js';
 import { boundClass } from './reducer-choice.js';
@@ -60,9 +65,6 @@ export interface DeploymentServiceOptions extends Pick<CompilationsOptions, 'ret
 const UPLOAD_RETRY_SECONDS = 5;
 /** Types that a reducer is bound to, in a refusal. */
 const TYPES_TOLD = 20;
-const zip = promisify(gzip);
-const unzip = promisify(gunzip);
-
 /** Uploads, compilations and bindings: each step is in the catalog before the next, so that a restart goes on where it was. */
 export class DeploymentService implements Deployments {
   readonly #options: DeploymentServiceOptions;
@@ -81,7 +83,7 @@ export class DeploymentService implements Deployments {
   constructor(options: DeploymentServiceOptions) {
     this.#options = options;
     const { catalog, codeHost, projectionsOf, room = new CatalogRoom(catalog, Infinity), logger } = options;
-    const sourcesOf = (artefactId: string): Promise<readonly SourceFile[]> => this.#sources(artefactId);
+    const sourcesOf = (artefactId: string): Promise<PackedSources> => this.#sources(artefactId);
     this.#room = room;
     const projectionLife = async (tenantId: string, projectionId: string): Promise<ProjectionLife> =>
       (await projectionsOf(tenantId)).life(projectionId);
@@ -376,35 +378,28 @@ export class DeploymentService implements Deployments {
 
   /** Resolves with the bytes that they take. */
   async #keepSources(artefactId: string, sources: readonly SourceFile[]): Promise<number> {
-    const bytes = await zip(JSON.stringify(sources));
+    const { bytes } = await PackedSources.pack(sources);
     await this.#options.catalog.artefacts.put(artefactId, 'sources', bytes);
     return bytes.length;
   }
 
-  async #sources(artefactId: string): Promise<readonly SourceFile[]> {
-    const sources = await this.#keptSources(artefactId);
-    if (sources === undefined) throw new Error(`the sources of artefact ${artefactId} are not in the log`);
-    return sources;
-  }
-
-  async uploadedSources(artefactId: string): Promise<readonly SourceFile[]> {
-    const sources = await this.#keptSources(artefactId);
-    if (sources === undefined)
-      throw new StatefoldError('NOT_FOUND', `the sources of artefact ${artefactId} are not kept any more`);
-    return sources;
-  }
-
-  async #keptSources(artefactId: string): Promise<readonly SourceFile[] | undefined> {
+  async #sources(artefactId: string): Promise<PackedSources> {
     const bytes = await this.#options.catalog.artefacts.get(artefactId, 'sources');
-    return bytes && (JSON.parse((await unzip(bytes)).toString()) as SourceFile[]);
+    if (bytes === undefined) throw new Error(`the sources of artefact ${artefactId} are not in the log`);
+    return new PackedSources(bytes);
   }
 
-  async describeStates(
-    tenantId: string,
-    page: { readonly after: string; readonly limit: number },
-  ): Promise<DescribedStates> {
+  async uploadedSources(artefactId: string): Promise<StoredSources> {
+    const bytes = await this.#options.catalog.artefacts.get(artefactId, 'sources');
+    if (bytes === undefined)
+      throw new StatefoldError('NOT_FOUND', `the sources of artefact ${artefactId} are not kept any more`);
+    const sources = new PackedSources(bytes);
+    return { bytes: sources.jsonBytes, chunks: sources.chunks() };
+  }
+
+  async describeStates(tenantId: string, page: DescribedPage): Promise<DescribedStates> {
     const { catalog, codeHost, projectionsOf, checkWaitMs } = this.#options;
-    const sourcesOf = (artefactId: string): Promise<readonly SourceFile[]> => this.#sources(artefactId);
+    const sourcesOf = (artefactId: string): Promise<PackedSources> => this.#sources(artefactId);
     return describeStates(
       { catalog, codeHost, sourcesOf, waitMs: checkWaitMs },
       tenantId,

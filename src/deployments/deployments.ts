@@ -1,7 +1,7 @@
 import type { BindingEntity, EndpointEntity, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
 import type { EndpointConfig } from '../webhooks/endpoints.js';
-import type { DescribedStates, KnownState } from './described-states.js';
-import type { SourceFile } from './source-file.js';
+import type { DescribedPage, DescribedStates, KnownState } from './described-states.js';
+import type { SourceFile, StoredSources } from './source-file.js';
 import type { ProjectionReached } from './upload-waits.js';
 import type { ProjectionCheck, ReducerCheck } from './upload-checks.js';
 
@@ -59,7 +59,7 @@ export interface Deployments {
   /** Changes the notifications of a projection, and no code: no revision comes of it. `NOT_FOUND`, `WEBHOOK_URL_REFUSED`. */
   configureProjection(tenantId: string, projectionId: string, notifications: NotificationConfig): Promise<Notified>;
   /** As they were uploaded. `NOT_FOUND`: they are not kept any more. */
-  uploadedSources(artefactId: string): Promise<readonly SourceFile[]>;
+  uploadedSources(artefactId: string): Promise<StoredSources>;
   deleteProjection(tenantId: string, projectionId: string): Promise<void>;
   /** To the code that was live before, or to that of `revision`. `NO_EARLIER_REVISION`, `NOT_FOUND`, `REVISION_NOT_COMPILED`. */
   rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer>;
@@ -79,7 +79,7 @@ export interface Deployments {
     className: string | undefined,
   ): Promise<BindingEntity>;
   /** What the states are of the reducers that are bound and the projections that are live, in pages: `after` is the `next` of the one before. */
-  describeStates(tenantId: string, page: { readonly after: string; readonly limit: number }): Promise<DescribedStates>;
+  describeStates(tenantId: string, page: DescribedPage): Promise<DescribedStates>;
   /** The same, all of them at once: each is read when its schema is asked for. */
   knownStates(tenantId: string): Promise<readonly KnownState[]>;
   /** New secret in clear. `WEBHOOK_SECRET_SHARED` when the projection uses the tenant's. */

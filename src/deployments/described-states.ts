@@ -4,8 +4,9 @@ import type { StateSchema, StateTypes } from '../code-host/state-types.js';
 import type { Projections } from '../projections/projections.js';
 import { firstOf, jsonBytes, LIST_BYTES } from '../core/reads.js';
 import { nextTurn } from '../core/slices.js';
+import { costOfBytes, costOfListed, type Turn } from '../core/turns.js';
 import { revisionsOf, targetOf } from './revisions.js';
-import type { SourceFile } from './source-file.js';
+import type { PackedSources } from '../code-host/packed-sources.js';
 
 /** What the states of one class are that is in force: that of a binding, or one of a projection. */
 export interface DescribedState {
@@ -28,7 +29,7 @@ export interface DescribedStates {
 export interface DescribedStatesOptions {
   readonly catalog: Catalog;
   readonly codeHost: CodeHost;
-  readonly sourcesOf: (artefactId: string) => Promise<readonly SourceFile[]>;
+  readonly sourcesOf: (artefactId: string) => Promise<PackedSources>;
   /** For a compiler, milliseconds. */
   readonly waitMs: number;
 }
@@ -39,6 +40,16 @@ interface Unit extends Omit<DescribedState, 'schema'> {
   readonly artefactId: string;
 }
 
+export interface DescribedPage {
+  /** The `next` of the page before; empty for the first one. */
+  readonly after: string;
+  readonly limit: number;
+  /** Awaited before each part that is made; one round of the loop without it. */
+  readonly turn?: Turn;
+}
+
+/** So many bytes are made of it on a turn. */
+const PART_BYTES = 32 * 1024;
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
 const REFERENCE = '#/$defs/';
 /** Of places: the states of reducers come before those of projections. */
@@ -50,18 +61,31 @@ export async function describeStates(
   options: DescribedStatesOptions,
   tenantId: string,
   projections: Pick<Projections, 'life'>,
-  { after, limit }: { readonly after: string; readonly limit: number },
+  { after, limit, turn = nextTurn }: DescribedPage,
 ): Promise<DescribedStates> {
+  await turn(costOfListed(limit));
   const left = [...firstOf(unitsPast(options.catalog, tenantId, projections, after), limit + 1)];
   const states: DescribedState[] = [];
   let last: { readonly artefactId: string; readonly types: StateTypes } | undefined;
   let bytes = 0;
+  /** That were read or told since the last turn. */
+  let unpaid = 0;
   for (const { place: _place, artefactId, ...unit } of left.slice(0, limit)) {
     if (bytes >= LIST_BYTES) break;
-    if (last?.artefactId !== artefactId)
-      last = { artefactId, types: await typesOf(options, tenantId, unit.kind, artefactId) };
+    const isKnown = last?.artefactId === artefactId;
+    if (!isKnown || unpaid >= PART_BYTES) {
+      await turn(1 + costOfBytes(unpaid));
+      unpaid = 0;
+    }
+    if (last === undefined || !isKnown) {
+      const read = await typesOf(options, tenantId, unit.kind, artefactId);
+      last = { artefactId, types: read.types };
+      unpaid += read.bytes;
+    }
     const state = { ...unit, schema: schemaOf(last.types, unit.className) };
-    bytes += jsonBytes(state);
+    const told = jsonBytes(state);
+    bytes += told;
+    unpaid += told;
     states.push(state);
   }
   return { states, next: left.length > states.length ? left[states.length - 1]?.place : undefined };
@@ -84,7 +108,7 @@ export async function knownStates(
     for (const { place: _place, artefactId, ...unit } of units)
       states.push({
         ...unit,
-        schema: async () => schemaOf((await keptTypes(catalog, artefactId)) ?? UNKNOWN, unit.className),
+        schema: async () => schemaOf((await keptTypes(catalog, artefactId))?.types ?? UNKNOWN, unit.className),
       });
     const last = units.at(-1);
     if (last === undefined || units.length < UNITS_PER_LOOK) return states;
@@ -129,9 +153,20 @@ function* chained<T>(...parts: readonly Iterable<T>[]): Generator<T> {
 
 const UNKNOWN: StateTypes = { states: {}, $defs: {} };
 
-async function keptTypes(catalog: Catalog, artefactId: string): Promise<StateTypes | undefined> {
-  const bytes = await catalog.artefacts.get(artefactId, 'types');
-  return bytes && (JSON.parse(bytes.toString('utf8')) as StateTypes);
+interface ReadTypes {
+  readonly types: StateTypes;
+  /** Of their JSON. */
+  readonly bytes: number;
+}
+
+const parsed = (json: Buffer): ReadTypes => ({
+  types: JSON.parse(json.toString('utf8')) as StateTypes,
+  bytes: json.length,
+});
+
+async function keptTypes(catalog: Catalog, artefactId: string): Promise<ReadTypes | undefined> {
+  const json = await catalog.artefacts.get(artefactId, 'types');
+  return json && parsed(json);
 }
 
 /** Of an artefact that an earlier release has compiled, by compiling it once more: then they are kept too. */
@@ -140,14 +175,14 @@ async function typesOf(
   tenantId: string,
   kind: 'reducer' | 'projection',
   artefactId: string,
-): Promise<StateTypes> {
+): Promise<ReadTypes> {
   const kept = await keptTypes(catalog, artefactId);
   if (kept !== undefined) return kept;
   const result = await codeHost.compile({ tenantId, kind, waitMs, sources: () => sourcesOf(artefactId) });
   // This release refuses what the earlier one took: its states may be anything until it is deployed anew.
-  if (!result.ok) return UNKNOWN;
+  if (!result.ok) return { types: UNKNOWN, bytes: 0 };
   await catalog.artefacts.put(artefactId, 'types', result.stateTypes);
-  return JSON.parse(result.stateTypes.toString('utf8')) as StateTypes;
+  return parsed(result.stateTypes);
 }
 
 /** The state's schema with all that it refers to. */

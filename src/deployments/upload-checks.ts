@@ -1,4 +1,5 @@
 import type { Catalog, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
+import { PackedSources } from '../code-host/packed-sources.js';
 import type { CodeHost, Diagnostic, Discovered } from '../code-host/code-host.js';
 import type { SourceFile } from './source-file.js';
 import { targetOf } from './revisions.js';
@@ -31,7 +32,7 @@ const ENTITIES_PER_SLICE = 10_000;
 export interface UploadChecksOptions {
   readonly catalog: Catalog;
   readonly codeHost: CodeHost;
-  readonly sourcesOf: (artefactId: string) => Promise<readonly SourceFile[]>;
+  readonly sourcesOf: (artefactId: string) => Promise<PackedSources>;
   /** Milliseconds: so long a check waits for a compiler, and so long for what it is compared with. */
   readonly waitMs: number;
 }
@@ -44,33 +45,34 @@ export class UploadChecks {
     this.#options = options;
   }
 
-  async reducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerCheck> {
+  async reducer(tenantId: string, files: readonly SourceFile[]): Promise<ReducerCheck> {
+    const sources = await PackedSources.pack(files);
     const compiled = await this.#compile('reducer', tenantId, sources);
     if (compiled.status === 'failed') return compiled;
     return { ...compiled, sameAs: await this.#inTime(this.#reducerOf(tenantId, sources)) };
   }
 
   /** Id of a reducer with these sources. */
-  async #reducerOf(tenantId: string, sources: readonly SourceFile[]): Promise<string | undefined> {
+  async #reducerOf(tenantId: string, sources: PackedSources): Promise<string | undefined> {
     const { catalog } = this.#options;
-    const text = inOrder(sources);
     for (const { reducerId, artefactId } of await inSlices(comparable(catalog, tenantId)))
-      if (await this.#are(artefactId, text)) return reducerId;
+      if (await this.#are(artefactId, sources)) return reducerId;
     return undefined;
   }
 
   async projection(
     tenantId: string,
-    sources: readonly SourceFile[],
+    files: readonly SourceFile[],
     before: ProjectionEntity | undefined,
   ): Promise<ProjectionCheck> {
+    const sources = await PackedSources.pack(files);
     const compiled = await this.#compile('projection', tenantId, sources);
     if (compiled.status === 'failed') return compiled;
     const target = before === undefined ? undefined : targetOf(before);
     return {
       ...compiled,
       sameAs:
-        target !== undefined && (await this.#inTime(this.#are(target.artefactId, inOrder(sources))))
+        target !== undefined && (await this.#inTime(this.#are(target.artefactId, sources)))
           ? target.revision
           : undefined,
     };
@@ -79,7 +81,7 @@ export class UploadChecks {
   async #compile(
     kind: 'reducer' | 'projection',
     tenantId: string,
-    sources: readonly SourceFile[],
+    sources: PackedSources,
   ): Promise<NotCompiled | Compiled> {
     const { codeHost, waitMs } = this.#options;
     const result = await codeHost.compile({ tenantId, kind, sources, waitMs });
@@ -89,8 +91,8 @@ export class UploadChecks {
       : { status: 'failed', compilationError: result.compilationError, diagnostics };
   }
 
-  async #are(artefactId: string, text: string): Promise<boolean> {
-    return inOrder(await this.#options.sourcesOf(artefactId)) === text;
+  async #are(artefactId: string, sources: PackedSources): Promise<boolean> {
+    return sources.equals(await this.#options.sourcesOf(artefactId));
   }
 
   /** What is read from the log. */
@@ -125,7 +127,3 @@ function* comparable(catalog: Catalog, tenantId: string): Sliced<readonly Reduce
   }
   return [...bound, ...others];
 }
-
-/** Files of an upload have no order. */
-const inOrder = (sources: readonly SourceFile[]): string =>
-  JSON.stringify(sources.map(({ path, text }) => [path, text] as const).sort(([a], [b]) => (a < b ? -1 : 1)));

@@ -66,7 +66,7 @@ export interface SubscriptionHome {
 
 const PAGE = 256;
 /** Of one who takes turns with others for each page. */
-const SHORT_PAGE = 64;
+const SHORT_PAGE = 32;
 /** What a sink that is full leaves of a page stays in memory. */
 const PAGE_BYTES = 1024 * 1024;
 const FIRST_RETRY_MS = 100;

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CHUNK_COST_BYTES } from '../core/reads.js';
 import { knownError, problemOf, type Problem } from './problem.js';
@@ -97,4 +98,16 @@ export function endBesideUpload(response: ServerResponse, body: Buffer): void {
   const timer = setTimeout(finish, DRAIN_MS);
   response.write(body);
   request.on('data', count).once('end', finish).once('close', finish).resume();
+}
+
+/** Resolves when the client has taken what was written, or has gone. */
+export async function drained(response: ServerResponse): Promise<void> {
+  if (response.destroyed) return;
+  const controller = new AbortController();
+  const { signal } = controller;
+  try {
+    await Promise.race([once(response, 'drain', { signal }), once(response, 'close', { signal })]);
+  } finally {
+    controller.abort();
+  }
 }

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { crc32 } from 'node:zlib';
 import { fromBufferPromise, type Entry, type LocalFileHeader, type ZipFile } from 'yauzl';
 import { StatefoldError } from '../core/errors.js';
+import { nextTurn } from '../core/slices.js';
 import type { SourceFile } from '../deployments/source-file.js';
 
 export interface ArchiveLimits {
@@ -89,7 +90,7 @@ async function readEntries(
     if (!isSource(entry.fileName) && !wanted(entry.fileName)) continue;
     const content = await inflate(zip, entry, left, limits.maxInflatedBytes);
     left -= content.length;
-    sources.push(sourceFile(entry.fileName, content));
+    sources.push(await sourceFile(entry.fileName, content));
   }
   return sources;
 }
@@ -172,6 +173,7 @@ async function inflate(zip: ZipFile, entry: Entry, left: number, limit: number):
   const cap = Math.max(RATIO_FLOOR, entry.compressedSize * MAX_RATIO);
   const chunks: Buffer[] = [];
   let length = 0;
+  let sum = 0;
   const stream = await zip.openReadStreamPromise(entry);
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     length += chunk.length;
@@ -181,19 +183,25 @@ async function inflate(zip: ZipFile, entry: Entry, left: number, limit: number):
         `The entry ${JSON.stringify(entry.fileName)} inflates more than ${MAX_RATIO} times. Upload it as a plain file if it is really source code.`,
       );
     chunks.push(chunk);
+    sum = crc32(chunk, sum);
   }
-  const content = Buffer.concat(chunks, length);
-  if (crc32(content) !== entry.crc32)
+  if (sum !== entry.crc32)
     throw refused(
       `The entry ${JSON.stringify(entry.fileName)} is damaged: its checksum doesn't match. Make the archive again.`,
     );
+  const content = Buffer.concat(chunks, length);
+  if (length >= LONG_BYTES) await nextTurn();
   return content;
 }
 
+/** Of a file that is longer each look at all of it has a turn of its own: some milliseconds for 20 MB. */
+const LONG_BYTES = 1024 * 1024;
+
 /** A source by its path and bytes, from an archive or on its own. @throws StatefoldError INVALID_ARCHIVE */
-export function sourceFile(path: string, content: Buffer): SourceFile {
+export async function sourceFile(path: string, content: Buffer): Promise<SourceFile> {
   const bytes = content.subarray(0, 3).equals(BYTE_ORDER_MARK) ? content.subarray(3) : content;
   if (!isUtf8(bytes)) throw refused(`The file ${JSON.stringify(path)} is not UTF-8. Save it as UTF-8.`);
+  if (bytes.length >= LONG_BYTES) await nextTurn();
   return { path, text: bytes.toString('utf8') };
 }
 

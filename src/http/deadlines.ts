@@ -129,7 +129,7 @@ const faults = (of: Faults, deadlines: Deadlines): Faults => ({
   ofType: (aggregateType, query) => deadlines.within(of.ofType(aggregateType, query), lateRead),
   countOfType: (aggregateType) => deadlines.within(of.countOfType(aggregateType), lateRead),
   ofProjection: (projectionId, query) => deadlines.within(of.ofProjection(projectionId, query), lateRead),
-  countOfProjection: (projectionId) => deadlines.within(of.countOfProjection(projectionId), lateRead),
+  countOfProjection: (projectionId) => of.countOfProjection(projectionId),
   releaseKeys: (query) => deadlines.within(of.releaseKeys(query), lateRelease),
 });
 

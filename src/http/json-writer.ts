@@ -1,6 +1,5 @@
 import { eventLoop } from '../core/event-loop.js';
-import type { Turn } from '../core/turns.js';
-import { onTurns } from './request-memory.js';
+import { onTurns, type Turn } from '../core/turns.js';
 
 /**
  * Writes JSON in which some values are bytes that must stay as they are (`data`, `state`): text and slices are gathered

@@ -140,28 +140,6 @@ export function idOfCursor(cursor: string | undefined): string {
   return id;
 }
 
-/**
- * One page of a list: `cursor` is the last id of the page before, in base64url. `past`: the entries behind an id, ascending.
- * `recordOf`: what is told of an item, about.
- */
-export function page<T, R extends object>(
-  past: (after: string) => Iterable<{ readonly id: string; readonly value: T }>,
-  { limit, cursor }: PageAsked,
-  recordOf: (value: T) => R,
-): { readonly items: readonly T[]; readonly records: readonly R[]; readonly nextCursor: string | undefined } {
-  const after = idOfCursor(cursor);
-  const records: R[] = [];
-  const bytesOf = ({ value }: { readonly value: T }): number =>
-    jsonBytes(records[records.push(recordOf(value)) - 1] as R);
-  const { shown, more } = fitting(past(after), limit, bytesOf);
-  const last = shown.at(-1);
-  return {
-    items: shown.map(({ value }) => value),
-    records,
-    nextCursor: last !== undefined && more ? Buffer.from(last.id).toString('base64url') : undefined,
-  };
-}
-
 /** One page of a list from its newest on: `cursor` is the place of the last one of the page before, in base64url. */
 export function pageBefore<T extends object>(
   items: readonly T[],

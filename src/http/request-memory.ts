@@ -2,8 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { UNBOUNDED, type Hold, type MemoryBudget, type TenantBudget } from '../core/budget.js';
 import { PAGE_BYTES } from '../core/reads.js';
 import { nextTurn } from '../core/slices.js';
-import { chunksOf } from '../core/parts.js';
-import { costOfBytes, costOfListed, LISTED_AT_ONCE, type Asker, type Turn, type Turns } from '../core/turns.js';
+import { costOfBytes, type Asker, type Turn, type Turns } from '../core/turns.js';
 import { RequestAbortedError } from './body.js';
 
 export interface MemoryTimes {
@@ -41,7 +40,8 @@ export const memoryOf = (request: IncomingMessage): RequestMemory | undefined =>
 export const responseOf = (request: IncomingMessage): ServerResponse | undefined =>
   (request as IncomingMessage & { readonly res?: ServerResponse }).res;
 
-interface Answered {
+/** A request with its response. */
+export interface Answered {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
 }
@@ -53,14 +53,6 @@ export function turnsOf({ request, response }: Answered): Turn {
     await (memory === undefined ? nextTurn() : memory.turnOf(cost, request.socket));
     if (response.destroyed) throw new RequestAbortedError('the client closed the connection');
   };
-}
-
-/** The items part by part, each on a turn of its own. */
-export async function* onTurns<T>(items: readonly T[], turn: Turn): AsyncGenerator<readonly T[]> {
-  for (const part of chunksOf(items, LISTED_AT_ONCE)) {
-    await turn(costOfListed(part.length));
-    yield part;
-  }
 }
 
 /** What a request holds of its tenant's budget, until its answer is sent or its connection is gone. */

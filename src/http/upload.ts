@@ -121,15 +121,17 @@ async function sourcesOf(
       'The upload has no file. Send a zip of .cs files, for instance in the field "file".',
     );
   const paths = new PathSet();
-  return files.map(({ name, content }) => {
+  const sources: SourceFile[] = [];
+  for (const { name, content } of files) {
     if (!isCode(name) && !(withFixtures && /\.json$/i.test(name)))
       throw new StatefoldError(
         'INVALID_ARCHIVE',
         `The file ${JSON.stringify(name)} is neither a zip nor a .cs file. Send one zip, or .cs files.`,
       );
     paths.add(name);
-    return sourceFile(name, content);
-  });
+    sources.push(await sourceFile(name, content));
+  }
+  return sources;
 }
 
 async function receive(

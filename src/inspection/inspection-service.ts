@@ -1,4 +1,5 @@
 import { requireProjection } from '../catalog/require.js';
+import { PackedSources } from '../code-host/packed-sources.js';
 import type { Catalog } from '../catalog/catalog.js';
 import type { CodeHost, CompileRequest, CompileResult, Unit } from '../code-host/code-host.js';
 import { gone } from '../core/append-rules.js';
@@ -125,7 +126,7 @@ export class InspectionService implements Inspections {
     options: ReducerDryRunOptions,
   ): Promise<DryRun> {
     return this.#turns.once(tenantId, async () => {
-      const compiled = await this.#compile({ tenantId, kind: 'reducer', sources });
+      const compiled = await this.#compile({ tenantId, kind: 'reducer', sources: await PackedSources.pack(sources) });
       if (!compiled.ok)
         return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
       const classes = classesOf(compiled, options);
@@ -153,7 +154,11 @@ export class InspectionService implements Inspections {
   ): Promise<DryRun> {
     if (options.projectionId !== undefined) requireProjection(this.#options.catalog, tenantId, options.projectionId);
     return this.#turns.once(tenantId, async () => {
-      const compiled = await this.#compile({ tenantId, kind: 'projection', sources });
+      const compiled = await this.#compile({
+        tenantId,
+        kind: 'projection',
+        sources: await PackedSources.pack(sources),
+      });
       if (!compiled.ok)
         return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
       const units = compiled.discovered.map(({ className }) => ({

@@ -26,7 +26,7 @@ export interface AcceptedChanges {
 const CHANGES_PER_READ = 1000;
 const READ_BYTES = 4 * 1024 * 1024;
 /** More where they turn out to be small. */
-const FIRST_READ = 32;
+const FIRST_READ = 64;
 
 /** The changes of one projection, faults left out, by sequence: from memory, and from the log by the index of the local store. */
 export class ProjectionChanges implements FollowedFeed<Change> {

@@ -8,8 +8,9 @@ import type { LiveProjection, PartitionTables } from '../store/partition-tables.
 import type { ExpectedFault } from '../aggregates/aggregates.js';
 import type { StorageRoom } from '../aggregates/events-writer.js';
 import type { Fault } from '../core/event.js';
-import { fitting, jsonBytes, LIST_BYTES, PAGE_BYTES, READ_BYTES } from '../core/reads.js';
-import { nextTurn, overSlices } from '../core/slices.js';
+import { fitting, jsonBytes, LIST_BYTES, PAGE_BYTES } from '../core/reads.js';
+import { overSlices } from '../core/slices.js';
+import { costOfListed, LISTED_AT_ONCE, onTurns, type Turn } from '../core/turns.js';
 import type { ReleaseMode } from '../core/records.js';
 import { RELEASE_WAIT_MS } from '../aggregates/partition.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
@@ -23,7 +24,8 @@ export interface Faults {
   countOfType(aggregateType: string): Promise<number>;
   /** Keys of a projection, ascending by (key, class). */
   ofProjection(projectionId: string, query: FaultsQuery): Promise<KeyFaultsPage>;
-  countOfProjection(projectionId: string): Promise<number>;
+  /** @throws NotOwnerError where this process does not serve it */
+  countOfProjection(projectionId: string): number;
   /** Takes on the faulted keys. @throws StatefoldError NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, FAULT_WITHOUT_KEY, ARTEFACT_FAULTED, RATE_LIMITED */
   releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]>;
 }
@@ -31,6 +33,8 @@ export interface Faults {
 export interface FaultsQuery {
   readonly limit: number;
   readonly cursor: string | undefined;
+  /** Awaited before each part that is read; all of them at once without it. */
+  readonly turn?: Turn;
 }
 
 export interface AggregateFaultsPage {
@@ -55,6 +59,8 @@ export interface KeyReleaseQuery extends ExpectedFault {
   /** Undefined: all classes of the projection in which the key stands. */
   readonly className: string | undefined;
   readonly mode: ReleaseMode;
+  /** As of `FaultsQuery`; awaited before each part that is written, too. */
+  readonly turn?: Turn;
 }
 
 export interface KeyRelease {
@@ -82,6 +88,13 @@ const KEYS_PER_REQUEST = 1000;
 const KEYS_UNDER_WAY = 2 * KEYS_PER_REQUEST;
 const RETRY_SECONDS = 5;
 
+const atOnce: Turn = () => Promise.resolve();
+/** Of states so many bytes are read on a turn. */
+const PART_BYTES = 256 * 1024;
+
+/** Key and class. */
+type Place = readonly [string, number];
+
 interface Held {
   readonly key: string;
   readonly classIndex: number;
@@ -100,10 +113,10 @@ export class TenantFaults implements Faults {
     this.#options = options;
   }
 
-  async ofType(aggregateType: string, query: FaultsQuery): Promise<AggregateFaultsPage> {
-    const after = query.cursor === undefined ? '' : decodeCursor(query.cursor, ['string'])[0];
+  async ofType(aggregateType: string, { limit, cursor, turn = atOnce }: FaultsQuery): Promise<AggregateFaultsPage> {
+    const after = cursor === undefined ? '' : decodeCursor(cursor, ['string'])[0];
     const pages = await Promise.all(
-      (await this.#options.input.all()).map(({ reads }) => reads.faults(aggregateType, after, query.limit)),
+      (await this.#options.input.all()).map(({ reads }) => reads.faults({ aggregateType, after, limit, turn })),
     );
     // Behind the first of these a partition may have more.
     const [end] = pages.flatMap(({ upTo }) => upTo ?? []).sort();
@@ -111,7 +124,7 @@ export class TenantFaults implements Faults {
       .flatMap((page) => page.faults)
       .filter(({ aggregateId }) => end === undefined || aggregateId <= end)
       .sort((a, b) => (a.aggregateId < b.aggregateId ? -1 : 1));
-    const { shown: faults, more } = fitting(all, query.limit, jsonBytes);
+    const { shown: faults, more } = fitting(all, limit, jsonBytes);
     const last = more ? faults.at(-1)?.aggregateId : end;
     return { faults, nextCursor: last === undefined ? undefined : encodeCursor([last]) };
   }
@@ -120,27 +133,26 @@ export class TenantFaults implements Faults {
     return (await this.#options.input.all()).reduce((sum, { reads }) => sum + reads.faultCount(aggregateType), 0);
   }
 
-  async ofProjection(projectionId: string, query: FaultsQuery): Promise<KeyFaultsPage> {
-    await Promise.resolve();
-    this.#options.projections.mustServe();
-    const cursor = query.cursor === undefined ? undefined : decodeCursor(query.cursor, ['string', 'number']);
+  async ofProjection(projectionId: string, { limit, cursor, turn = atOnce }: FaultsQuery): Promise<KeyFaultsPage> {
+    const from = cursor === undefined ? undefined : decodeCursor(cursor, ['string', 'number']);
     const faults: KeyFault[] = [];
     let last: readonly [string, number] = ['', 0];
     let bytes = 0;
     let bytesRead = 0;
-    for (const { key, classIndex, fault, read } of this.#held(projectionId, cursor)) {
-      if (faults.length === query.limit || bytes >= LIST_BYTES || bytesRead >= PAGE_BYTES)
-        return { faults, nextCursor: encodeCursor(last) };
-      last = [key, classIndex];
-      faults.push({ key, fault });
-      bytes += jsonBytes(fault);
-      bytesRead += read;
-    }
+    // One more than the page may have says whether another one follows.
+    for await (const part of this.#inParts(projectionId, { from, most: limit + 1, turn }))
+      for (const { key, classIndex, fault, read } of part) {
+        if (faults.length === limit || bytes >= LIST_BYTES || bytesRead >= PAGE_BYTES)
+          return { faults, nextCursor: encodeCursor(last) };
+        last = [key, classIndex];
+        faults.push({ key, fault });
+        bytes += jsonBytes(fault);
+        bytesRead += read;
+      }
     return { faults, nextCursor: undefined };
   }
 
-  async countOfProjection(projectionId: string): Promise<number> {
-    await Promise.resolve();
+  countOfProjection(projectionId: string): number {
     this.#options.projections.mustServe();
     const { tables } = this.#options;
     const live = tables.liveProjection(projectionId);
@@ -173,7 +185,10 @@ export class TenantFaults implements Faults {
   async #releaseKeys(query: KeyReleaseQuery, live: LiveProjection): Promise<readonly KeyRelease[]> {
     const { code } = this.#options;
     const { projectionId, key, className } = query;
-    const held = await (key === undefined ? this.#standing(projectionId) : this.#classes(live, projectionId, key));
+    const turn = query.turn ?? atOnce;
+    const held = await (key === undefined
+      ? this.#standing(projectionId, turn)
+      : this.#classes(live, projectionId, key));
     const meant = held.filter(({ classIndex }) => className === undefined || live.classNames[classIndex] === className);
     if (meant.length === 0)
       throw key === undefined
@@ -187,27 +202,59 @@ export class TenantFaults implements Faults {
         'FAULT_WITHOUT_KEY',
         'the event stopped the code before it gave a key, and the keys that it may have are further on by now: rebuild the projection, or skip the event',
       );
-    // Written at once, so that they stand side by side in the order.
-    return Promise.all(able.map((one) => this.#release(query, live, one)));
+    const releases: Promise<KeyRelease>[] = [];
+    try {
+      for await (const part of onTurns(able, turn))
+        for (const one of part) {
+          const release = this.#release(query, live, one);
+          // It is told below, by all of them together.
+          release.catch(() => undefined);
+          releases.push(release);
+        }
+    } catch (error) {
+      // The client has gone: what was written until then counts as under way until it is done.
+      await Promise.allSettled(releases);
+      throw error;
+    }
+    return Promise.all(releases);
   }
 
-  /** The first of those that stand: some on a turn, since their states are read with them. */
-  async #standing(projectionId: string): Promise<readonly Held[]> {
+  /** The first of those that stand. */
+  async #standing(projectionId: string, turn: Turn): Promise<readonly Held[]> {
     const held: Held[] = [];
-    for (let isEnd = false; !isEnd;) {
-      const last = held.at(-1);
-      let read = 0;
-      isEnd = true;
-      for (const one of this.#held(projectionId, last && [last.key, last.classIndex])) {
-        if (held.push(one) === KEYS_PER_REQUEST) return held;
-        isEnd = (read += one.read) < READ_BYTES;
-        if (!isEnd) break;
-      }
-      if (isEnd) break;
-      await nextTurn();
-      this.#options.projections.mustServe();
-    }
+    for await (const part of this.#inParts(projectionId, { from: undefined, most: KEYS_PER_REQUEST, turn }))
+      held.push(...part);
     return held;
+  }
+
+  /** Those that stand, `most` at most: some on a turn, since their states are read with them. */
+  async *#inParts(
+    projectionId: string,
+    { from, most, turn }: { readonly from: Place | undefined; readonly most: number; readonly turn: Turn },
+  ): AsyncGenerator<readonly Held[]> {
+    let after = from;
+    for (let left = most, isEnd = false; left > 0 && !isEnd;) {
+      const size = Math.min(left, LISTED_AT_ONCE);
+      await turn(costOfListed(size));
+      this.#options.projections.mustServe();
+      const part: Held[] = [];
+      isEnd = this.#part(projectionId, after, size, part);
+      left -= part.length;
+      const last = part.at(-1);
+      after = last && [last.key, last.classIndex];
+      yield part;
+    }
+  }
+
+  /** Whether it has come to the end. */
+  #part(projectionId: string, after: Place | undefined, size: number, part: Held[]): boolean {
+    let read = 0;
+    for (const one of this.#held(projectionId, after)) {
+      part.push(one);
+      read += one.read;
+      if (part.length === size || read >= PART_BYTES) return false;
+    }
+    return true;
   }
 
   /** Those of one key. */
@@ -224,7 +271,7 @@ export class TenantFaults implements Faults {
     return held;
   }
 
-  *#held(projectionId: string, cursor?: readonly [string, number]): Generator<Held> {
+  *#held(projectionId: string, cursor?: Place): Generator<Held> {
     const { tables } = this.#options;
     const live = tables.liveProjection(projectionId);
     if (live === undefined) return;

@@ -1,5 +1,6 @@
 // Folds: inside the runner, and from Node to the runner and back, beside the same C# in a plain loop; and the rate of a whole catch-up through the service.
 import { execFileSync } from 'node:child_process';
+import { PackedSources } from '../../src/code-host/packed-sources.js';
 import { join } from 'node:path';
 import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { FrameWriter } from '../../src/code-host/dotnet/frame-writer.js';
@@ -47,10 +48,10 @@ const hostOptions = (): DotnetCodeHostOptions => ({
 async function compiledReducer(host: DotnetCodeHost): Promise<Buffer> {
   const compiled = await host.compile({
     kind: 'reducer',
-    sources: [
+    sources: await PackedSources.pack([
       { path: 'RouteReducer.cs', text: reducer },
       { path: 'Flight.cs', text: flight },
-    ],
+    ]),
   });
   if (!compiled.ok) throw new Error(compiled.compilationError);
   return compiled.assembly;

@@ -5,6 +5,7 @@
 // part of the machine.
 import { processorMsOf } from '../../src/jail/process-usage.js';
 import { API_KEY, sample, startService, type Service } from '../support/service.js';
+import { zipOf } from '../support/zip.js';
 import { brokersOfThisRun } from './brokers.js';
 import { childrenOf } from '../support/load-world.js';
 import { startFlood, type FloodRequest } from './flood.js';
@@ -39,9 +40,15 @@ const context = { after: (cleanup: () => unknown): void => void cleanups.push(cl
   typeof startService
 >[0];
 
-async function uploadOf(sources: Readonly<Record<string, string>>): Promise<Pick<FloodRequest, 'headers' | 'body'>> {
+/** Nineteen megabytes that are some hundred kilobytes as they are sent. */
+const COMMENTS = Array.from({ length: 190_000 }, (_, i) => `// ${String(i).padEnd(96, 'x')}\n`).join('');
+
+async function uploadOf(
+  sources: Readonly<Record<string, string | Buffer>>,
+): Promise<Pick<FloodRequest, 'headers' | 'body'>> {
   const form = new FormData();
-  for (const [name, text] of Object.entries(sources)) form.append('file', new Blob([text]), name);
+  for (const [name, text] of Object.entries(sources))
+    form.append('file', new Blob([Uint8Array.from(Buffer.from(text))]), name);
   const encoded = new Response(form);
   return {
     headers: { 'content-type': encoded.headers.get('content-type') ?? '' },
@@ -100,6 +107,7 @@ async function rebuilds(service: Service, key: string): Promise<Kind> {
 
 async function kindsOf(projectionId: string): Promise<readonly Kind[]> {
   const reducer = await uploadOf({ 'Counter.cs': CALM });
+  const large = await uploadOf({ 'code.zip': await zipOf({ 'Counter.cs': CALM, 'Comments.cs': COMMENTS }) });
   const socket = {
     connection: 'Upgrade',
     upgrade: 'websocket',
@@ -142,6 +150,11 @@ async function kindsOf(projectionId: string): Promise<readonly Kind[]> {
       request: { method: 'GET', path: '/aggregates?limit=1000', headers: {} },
     },
     { name: 'uploads', clients: 8, request: { method: 'POST', path: '/reducers/upload', ...reducer } },
+    {
+      name: 'large dry runs (19 MB inflated)',
+      clients: 8,
+      request: { method: 'POST', path: '/reducers/check', ...large },
+    },
     { name: 'dry runs', clients: 8, request: { method: 'POST', path: '/reducers/check', ...reducer } },
     {
       name: 'SQL that computes',

@@ -1,6 +1,7 @@
 // A hundred tenants' runners on one machine: what a process takes, what starts cost, appends with state while there are fewer places
 // than tenants, beside the same load with a place for each; and how long compilations take.
 import { join } from 'node:path';
+import { PackedSources } from '../../src/code-host/packed-sources.js';
 import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { Api } from '../support/api.js';
@@ -90,13 +91,13 @@ async function compilations(): Promise<void> {
     workDir: temporaryDirectory(context),
     logger: silentLogger,
   });
-  const sources = [
+  const sources = await PackedSources.pack([
     { path: 'Reducer.cs', text: COUNTER(0) },
     ...Array.from({ length: 9 }, (_, i) => ({
       path: `More${i}.cs`,
       text: `namespace More${i}; public sealed record Line(string Sku, int Count, decimal Price) { public decimal Sum => Count * Price; } public static class Lines { public static decimal Total(IEnumerable<Line> lines) => lines.Where(l => l.Count > 0).Sum(l => l.Sum); }`,
     })),
-  ];
+  ]);
   const times: number[] = [];
   for (let i = 0; i < 21; i++) {
     const began = performance.now();

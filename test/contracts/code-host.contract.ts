@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { PackedSources } from '../../src/code-host/packed-sources.js';
 import { after, before, describe, it } from 'node:test';
 import type {
   CodeHost,
@@ -15,7 +16,7 @@ type Files = Readonly<Record<string, string>>;
 
 export const compileRequest = (kind: CompileRequest['kind'], files: Files): CompileRequest => ({
   kind,
-  sources: Object.entries(files).map(([path, text]) => ({ path, text })),
+  sources: () => PackedSources.pack(Object.entries(files).map(([path, text]) => ({ path, text }))),
 });
 
 export async function compiled(

@@ -1,11 +1,10 @@
 // Fixtures (given, when, then) that the service runs: with code that it does not keep.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { buffer } from 'node:stream/consumers';
-import { ZipArchive } from 'archiver';
 import { noJail } from '../hostile/escape-world.js';
 import { Api, form, newTenant, problem, success } from '../support/api.js';
 import { tags, tally, totals } from '../support/csharp.js';
+import { zipOf } from '../support/zip.js';
 import { AS_ADMIN, startService, type Answer } from '../support/service.js';
 
 interface Run {
@@ -55,12 +54,6 @@ public sealed class Large : IProjection<LargeState>
 
 public sealed record LargeState(string Text);
 `;
-async function zipOf(files: Readonly<Record<string, string>>): Promise<Buffer> {
-  const archive = new ZipArchive();
-  for (const [name, text] of Object.entries(files)) archive.append(text, { name });
-  const [bytes] = await Promise.all([buffer(archive), archive.finalize()]);
-  return bytes;
-}
 const file = (name: string, content: unknown): Record<string, string> => ({
   [`fixtures/${name}`]: typeof content === 'string' ? content : JSON.stringify(content),
 });

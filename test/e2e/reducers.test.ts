@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import test from 'node:test';
-import { ZipArchive } from 'archiver';
 import { Api, problem, success, TIMESTAMP, UUIDV7, type Appended } from '../support/api.js';
 import { tally, totals } from '../support/csharp.js';
+import { zipOf } from '../support/zip.js';
 import { sample, startService, temporaryDirectory, until } from '../support/service.js';
 
 interface Reducer {
@@ -51,15 +51,6 @@ interface Tally {
   readonly last: string;
 }
 
-async function zip(files: Readonly<Record<string, string>>): Promise<Buffer> {
-  const archive = new ZipArchive({ zlib: { level: 9 } });
-  for (const [name, text] of Object.entries(files)) archive.append(text, { name });
-  const chunks: Buffer[] = [];
-  archive.on('data', (chunk: Buffer) => chunks.push(chunk));
-  await archive.finalize();
-  return Buffer.concat(chunks);
-}
-
 test('reducers', async (t) => {
   const dataDirectory = temporaryDirectory(t);
   const env = { RUNNER_EVENT_DEADLINE_MS: '500', RUNNER_BATCH_DEADLINE_MS: '1000', FOLD_DEADLINE_MS: '30000' };
@@ -85,7 +76,7 @@ test('reducers', async (t) => {
     const { 'README.md': _, ...files } = { ...sample('bank'), 'README.md': '' };
     const upload = success(
       await api.upload('reducers', {
-        'sources.zip': await zip({
+        'sources.zip': await zipOf({
           ...Object.fromEntries(Object.entries(files).map(([name, text]) => [`src/${name}`, text])),
           'notes.txt': 'not read',
         }),

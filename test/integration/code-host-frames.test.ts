@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { PackedSources } from '../../src/code-host/packed-sources.js';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
@@ -54,7 +55,7 @@ interface Golden {
   readonly events: Readonly<Record<string, Readonly<Record<string, string | number | null>>>>;
   readonly compile: {
     readonly requestId: number;
-    readonly request: CompileRequest;
+    readonly request: { readonly kind: CompileRequest['kind']; readonly sources: readonly SourceText[] };
     readonly answer: unknown;
     readonly frames: readonly GoldenFrame[];
   };
@@ -96,14 +97,15 @@ const payload = (frame: GoldenFrame | undefined): Buffer =>
   split([Buffer.from(frame?.hex ?? '', 'hex')])[0]?.payload ?? assert.fail('no frame');
 
 describe('golden frames', () => {
-  it('compile', () => {
+  it('compile', async () => {
     const { requestId, request, answer, frames } = golden.compile;
+    // Another zlib may pack them otherwise.
+    const sources = new PackedSources(payload(frames[0]).subarray(5, -1));
     assert.equal(
-      written(() =>
-        encodeCompile(writer, requestId, { kind: request.kind, sources: request.sources as SourceText[] }, 'error'),
-      ),
+      written(() => encodeCompile(writer, requestId, { kind: request.kind, sources }, 'error')),
       frames[0]?.hex,
     );
+    assert.ok(await sources.equals(await PackedSources.pack(request.sources)));
     assert.deepEqual(decodeCompiled(payload(frames[1]), request.kind), answer);
   });
 

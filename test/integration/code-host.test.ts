@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { PackedSources } from '../../src/code-host/packed-sources.js';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
@@ -25,7 +26,9 @@ describe('the samples', () => {
       const paths = files ?? readdirSync(folder).filter((path) => path.endsWith('.cs'));
       const result = await fixture.host.compile({
         kind,
-        sources: paths.map((path) => ({ path, text: readFileSync(join(folder, path), 'utf8') })),
+        sources: await PackedSources.pack(
+          paths.map((path) => ({ path, text: readFileSync(join(folder, path), 'utf8') })),
+        ),
       });
       assert.ok(result.ok, result.ok ? '' : result.compilationError);
       assert.deepEqual(result.diagnostics, []);

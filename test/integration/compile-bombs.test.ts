@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { PackedSources } from '../../src/code-host/packed-sources.js';
 import { after, describe, it } from 'node:test';
 import type { CompileResult } from '../../src/code-host/code-host.js';
 import { openHost, type Fixture } from './code-host-fixture.js';
@@ -11,7 +12,11 @@ const REDUCER =
   'public sealed record S(int N); public sealed class BombReducer : IReducer<S> { public S? Apply(S? s, Event e) => s; }\n';
 
 const compile = ({ host }: Fixture, text: string, tenantId: string): Promise<CompileResult> =>
-  host.compile({ tenantId, kind: 'reducer', sources: [{ path: 'Bomb.cs', text: REDUCER + text }] });
+  host.compile({
+    tenantId,
+    kind: 'reducer',
+    sources: () => PackedSources.pack([{ path: 'Bomb.cs', text: REDUCER + text }]),
+  });
 const errorOf = (result: CompileResult): string =>
   result.ok ? `it compiled, to ${result.assembly.length} bytes` : result.compilationError;
 

@@ -1,5 +1,6 @@
 // Code that can't be replayed is refused, each with a code, its line and what to write instead; what looks like it and can be is not.
 import assert from 'node:assert/strict';
+import { PackedSources } from '../../src/code-host/packed-sources.js';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -524,7 +525,10 @@ describe('determinism', () => {
     files: Readonly<Record<string, string>>,
     kind: 'reducer' | 'projection' = 'reducer',
   ): Promise<CompileResult> =>
-    host(checks).compile({ kind, sources: Object.entries(files).map(([path, text]) => ({ path, text })) });
+    host(checks).compile({
+      kind,
+      sources: () => PackedSources.pack(Object.entries(files).map(([path, text]) => ({ path, text }))),
+    });
 
   for (const { rule, severity, refused, fine } of CASES) {
     it(`${rule}: ${refused[0]?.replace('⚡', '').split(';;')[0]?.trim() || refused[0]?.replace('⚡', '')}`, async () => {

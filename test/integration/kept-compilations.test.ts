@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { PackedSources } from '../../src/code-host/packed-sources.js';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { it } from 'node:test';
@@ -42,7 +43,10 @@ it('what the compiler answered is kept for other processes; what it gave up is n
     JSON.stringify(first.results),
   );
 
-  const again = await compile([...requests, { ...good, sources: () => Promise.resolve(good.sources as []) }]);
+  const again = await compile([
+    ...requests,
+    { ...good, sources: await PackedSources.pack([{ path: 'Counter.cs', text: COUNTER }]) },
+  ]);
   assert.deepEqual(again, { results: [...first.results, first.results[0]], compilers: 0, kept: 2 });
 
   const unread = { ...good, sources: () => Promise.reject(new Error('the log is away')) };

@@ -12,7 +12,7 @@ import {
 import { MemoryBudget } from '../../src/core/budget.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
-import type { Turns } from '../../src/core/turns.js';
+import { costOfListed, type Turns } from '../../src/core/turns.js';
 import { Authenticator } from '../../src/http/auth.js';
 import { Channels } from '../../src/http/channels.js';
 import { ConcurrencyQuota } from '../../src/http/concurrency-quota.js';
@@ -352,7 +352,7 @@ test('a page takes turns part by part, and one before it is written, each by wha
   const written = text.length - before - ']}'.length - 999;
   assert.deepEqual(
     entered.map(({ cost }) => cost),
-    [...encoded.map((bytes) => 1 + bytes / (128 * 1024)), written / (64 * 1024)],
+    [...encoded.map((bytes) => 1 + costOfListed(256) + bytes / (128 * 1024)), written / (64 * 1024)],
   );
   assert.equal((await w.poll('?limit=20')).sequences().length, 20);
   assert.equal(entered.length, 4, 'what costs little had its turn when it came');

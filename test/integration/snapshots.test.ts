@@ -110,7 +110,7 @@ describe('a machine without a local store', () => {
       pushedInto(after, repeated);
       await folded(after);
       assert.deepEqual(await statesOf(after), left);
-      assert.ok((await after.faults.countOfProjection('p')) > 0, 'faults are part of it');
+      assert.ok(after.faults.countOfProjection('p') > 0, 'faults are part of it');
       assert.equal(
         await log.endOffset(changesRef),
         changesEnd + 1,

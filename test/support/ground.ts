@@ -1,6 +1,7 @@
 // What the parts of src/app stand on, in the process of a test: its settings are read as the service reads them, its log is whatever
 // the test brings, and no port or folder's lock is taken.
 import assert from 'node:assert/strict';
+import { PackedSources } from '../../src/code-host/packed-sources.js';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -109,7 +110,7 @@ export async function compiled(
   try {
     return await Promise.all(
       sources.map(async ([kind, text]) => {
-        const result = await codeHost.compile({ kind, sources: [{ path: 'Code.cs', text }] });
+        const result = await codeHost.compile({ kind, sources: () => PackedSources.pack([{ path: 'Code.cs', text }]) });
         assert.ok(result.ok, `the code of a test does not compile: ${JSON.stringify(result.diagnostics)}`);
         return result.assembly;
       }),

@@ -25,6 +25,15 @@ function stop(tables: PartitionTables, key: string, classes = 1, state = LARGE):
   }
 }
 
+/** All that stand. */
+const ALL = {
+  projectionId: P,
+  key: undefined,
+  className: undefined,
+  mode: 'retry',
+  eventId: undefined,
+  version: undefined,
+} as const;
 const classNames = (count: number): string[] => Array.from({ length: count }, (_, i) => `C${i}`);
 const mustServe = (): void => undefined;
 
@@ -52,8 +61,11 @@ test('a page of faulted keys ends with what was read of their states, and all pa
   const { faults } = faultsOf(tables);
   const found: string[][] = [];
   for (let cursor: string | undefined, isEnd = false; !isEnd;) {
-    const page = await faults.ofProjection(P, { limit: 1_000, cursor });
+    let turns = 0;
+    const turn = (): Promise<void> => Promise.resolve(void turns++);
+    const page = await faults.ofProjection(P, { limit: 1_000, cursor, turn });
     found.push(page.faults.map(({ key }) => key));
+    assert.ok(turns >= page.faults.length, `${turns} turns for ${page.faults.length} large states`);
     cursor = page.nextCursor;
     isEnd = cursor === undefined;
   }
@@ -69,16 +81,8 @@ test('keys that are taken on at once are bounded, however many requests ask for 
   tables.setLiveProjection(P, { revision: 1, artefactId: 'a', classNames: classNames(1) });
   for (let i = 0; i < 5; i++) stop(tables, `k${i}`);
   const { faults, waiting } = faultsOf(tables);
-  const all = {
-    projectionId: P,
-    key: undefined,
-    className: undefined,
-    mode: 'retry',
-    eventId: undefined,
-    version: undefined,
-  } as const;
-  const under = [faults.releaseKeys(all), faults.releaseKeys(all)];
-  await assert.rejects(faults.releaseKeys(all), { code: 'RATE_LIMITED' });
+  const under = [faults.releaseKeys(ALL), faults.releaseKeys(ALL)];
+  await assert.rejects(faults.releaseKeys(ALL), { code: 'RATE_LIMITED' });
   const ended = Promise.all(under);
   while (waiting.length < 10) await new Promise((resolve) => setImmediate(resolve));
   for (const go of waiting.splice(0)) go();
@@ -86,10 +90,40 @@ test('keys that are taken on at once are bounded, however many requests ask for 
     (await ended).map(({ length }) => length),
     [5, 5],
   );
-  const again = faults.releaseKeys(all);
+  const again = faults.releaseKeys(ALL);
   while (waiting.length < 5) await new Promise((resolve) => setImmediate(resolve));
   for (const go of waiting.splice(0)) go();
   assert.equal((await again).length, 5);
+});
+
+test('keys are taken on some on a turn, and those that were count until they are done', async (t) => {
+  const tables = localTables(t);
+  tables.setLiveProjection(P, { revision: 1, artefactId: 'a', classNames: classNames(1) });
+  for (let i = 0; i < 1_000; i++) stop(tables, `k${String(i).padStart(4, '0')}`, 1, Buffer.from('{}'));
+  const { faults, waiting } = faultsOf(tables);
+  let written = 0;
+  const turn = (): Promise<void> => {
+    assert.ok(waiting.length - written <= 128, `${waiting.length - written} were written on one turn`);
+    written = waiting.length;
+    return Promise.resolve();
+  };
+  const released = faults.releaseKeys({ ...ALL, turn });
+  while (waiting.length < 1_000) await new Promise((resolve) => setImmediate(resolve));
+  for (const go of waiting.splice(0)) go();
+  assert.equal((await released).length, 1_000);
+
+  // The client leaves while the keys are written.
+  let turns = 0;
+  const leaves = (): Promise<void> => (++turns === 10 ? Promise.reject(new Error('gone')) : Promise.resolve());
+  const left = faults.releaseKeys({ ...ALL, turn: leaves });
+  left.catch(() => undefined);
+  while (turns < 10) await new Promise((resolve) => setImmediate(resolve));
+  const another = faults.releaseKeys(ALL);
+  await assert.rejects(faults.releaseKeys(ALL), { code: 'RATE_LIMITED' });
+  while (waiting.length < 1_128) await new Promise((resolve) => setImmediate(resolve));
+  for (const go of waiting.splice(0)) go();
+  await assert.rejects(left, /gone/);
+  assert.equal((await another).length, 1_000);
 });
 
 test('the states of one key come in pages where its classes have large ones', async (t) => {
@@ -135,7 +169,7 @@ test('aggregates whose faults are of an earlier binding are passed over some at 
         return row?.generation === 2 ? row : undefined;
       },
     },
-    partition: { caughtUpAsOwner: () => Promise.resolve() },
+    partition: { caughtUpAsOwner: () => Promise.resolve(), mustAnswer: () => undefined },
   } as unknown as ConstructorParameters<typeof AggregateReads>[0]);
   const faults = new TenantFaults({
     input: { all: () => Promise.resolve([{ reads }]) },
@@ -144,7 +178,13 @@ test('aggregates whose faults are of an earlier binding are passed over some at 
   let pages = 0;
   for (let cursor: string | undefined, isEnd = false; !isEnd; pages++) {
     looked = 0;
-    const page = await faults.ofType('a', { limit: 100, cursor });
+    let before = 0;
+    const turn = (): Promise<void> => {
+      assert.ok(looked - before <= 128, `${looked - before} were looked at on one turn`);
+      before = looked;
+      return Promise.resolve();
+    };
+    const page = await faults.ofType('a', { limit: 100, cursor, turn });
     assert.ok(looked <= 1_000, `${looked} were looked at for one page`);
     found.push(...page.faults.map(({ aggregateId }) => aggregateId));
     cursor = page.nextCursor;

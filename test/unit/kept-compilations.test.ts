@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { PackedSources } from '../../src/code-host/packed-sources.js';
 import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
@@ -45,38 +46,39 @@ describe('kept compilations', () => {
   it('are found by another process', async (t) => {
     const folder = folderOf(t);
     const first = opened(folder);
-    const key = await first.keyOf(OF_ONE, [COUNTER]);
+    const key = await first.keyOf(OF_ONE, await PackedSources.pack([COUNTER]));
     assert.equal(await first.find(key, 'reducer'), undefined);
     await first.keep(key, REFUSAL);
     const second = opened(folder);
-    assert.equal(await second.keyOf(OF_ONE, [{ ...COUNTER }]), key);
+    assert.equal(await second.keyOf(OF_ONE, await PackedSources.pack([{ ...COUNTER }])), key);
     assert.deepEqual(await second.find(key, 'reducer'), REFUSED);
     assert.deepEqual(readdirSync(folder), [key], 'nothing else is left');
   });
 
-  it('are of one tenant, kind, text, path, order, strictness and compiler', async (t) => {
+  it('are of one tenant, kind, text, path, strictness and compiler, in whatever order the files came', async (t) => {
     const folder = folderOf(t);
     const kept = opened(folder);
     const keys = [
-      await kept.keyOf(OF_ONE, [COUNTER]),
-      await kept.keyOf({ ...OF_ONE, tenantId: 'two' }, [COUNTER]),
-      await kept.keyOf({ kind: 'reducer' }, [COUNTER]),
-      await kept.keyOf({ ...OF_ONE, kind: 'projection' }, [COUNTER]),
-      await kept.keyOf(OF_ONE, [{ ...COUNTER, text: `${COUNTER.text}\n` }]),
-      await kept.keyOf(OF_ONE, [{ ...COUNTER, path: 'Other.cs' }]),
-      await kept.keyOf(OF_ONE, [COUNTER, EMPTY]),
-      await kept.keyOf(OF_ONE, [EMPTY, COUNTER]),
-      await opened(folder, { determinismChecks: 'off' }).keyOf(OF_ONE, [COUNTER]),
+      await kept.keyOf(OF_ONE, await PackedSources.pack([COUNTER])),
+      await kept.keyOf({ ...OF_ONE, tenantId: 'two' }, await PackedSources.pack([COUNTER])),
+      await kept.keyOf({ kind: 'reducer' }, await PackedSources.pack([COUNTER])),
+      await kept.keyOf({ ...OF_ONE, kind: 'projection' }, await PackedSources.pack([COUNTER])),
+      await kept.keyOf(OF_ONE, await PackedSources.pack([{ ...COUNTER, text: `${COUNTER.text}\n` }])),
+      await kept.keyOf(OF_ONE, await PackedSources.pack([{ ...COUNTER, path: 'Other.cs' }])),
+      await kept.keyOf(OF_ONE, await PackedSources.pack([COUNTER, EMPTY])),
+      await opened(folder, { determinismChecks: 'off' }).keyOf(OF_ONE, await PackedSources.pack([COUNTER])),
     ];
     writeFileSync(join(folder, '..', 'compiler', 'ref', 'System.dll'), 'another framework');
-    keys.push(await opened(folder).keyOf(OF_ONE, [COUNTER]));
+    keys.push(await opened(folder).keyOf(OF_ONE, await PackedSources.pack([COUNTER])));
     assert.equal(new Set(keys).size, keys.length);
+    const both = await kept.keyOf(OF_ONE, await PackedSources.pack([COUNTER, EMPTY]));
+    assert.equal(await kept.keyOf(OF_ONE, await PackedSources.pack([EMPTY, COUNTER])), both);
   });
 
   it('are not believed when they are not whole, and are made anew', async (t) => {
     const folder = folderOf(t);
     const kept = opened(folder);
-    const key = await kept.keyOf(OF_ONE, [COUNTER]);
+    const key = await kept.keyOf(OF_ONE, await PackedSources.pack([COUNTER]));
     await kept.keep(key, REFUSAL);
     const path = join(folder, key);
     const bytes = readFileSync(path);
@@ -93,21 +95,21 @@ describe('kept compilations', () => {
   it('are removed when nobody has asked for them in 30 days', async (t) => {
     const folder = folderOf(t);
     const first = opened(folder);
-    const asked = await first.keyOf(OF_ONE, [COUNTER]);
-    const unasked = await first.keyOf(OF_ONE, [EMPTY]);
+    const asked = await first.keyOf(OF_ONE, await PackedSources.pack([COUNTER]));
+    const unasked = await first.keyOf(OF_ONE, await PackedSources.pack([EMPTY]));
     for (const key of [asked, unasked]) {
       await first.keep(key, REFUSAL);
       const before = new Date(Date.now() - 29 * DAY_MS);
       utimesSync(join(folder, key), before, before);
     }
     const second = opened(folder);
-    await second.keyOf(OF_ONE, [COUNTER]);
+    await second.keyOf(OF_ONE, await PackedSources.pack([COUNTER]));
     assert.deepEqual(await second.find(asked, 'reducer'), REFUSED);
     assert.deepEqual(readdirSync(folder).sort(), [asked, unasked].sort());
     const longer = new Date(Date.now() - 31 * DAY_MS);
     utimesSync(join(folder, unasked), longer, longer);
     const third = opened(folder);
-    await third.keyOf(OF_ONE, [COUNTER]);
+    await third.keyOf(OF_ONE, await PackedSources.pack([COUNTER]));
     assert.deepEqual(await third.find(asked, 'reducer'), REFUSED, 'its time began anew');
     assert.deepEqual(readdirSync(folder), [asked]);
   });
@@ -120,7 +122,7 @@ describe('kept compilations', () => {
     const kept = opened(folder, {
       logger: { ...silentLogger, warn: (_: object, text: string) => void said.push(text) },
     });
-    const key = await kept.keyOf(OF_ONE, [COUNTER]);
+    const key = await kept.keyOf(OF_ONE, await PackedSources.pack([COUNTER]));
     await kept.keep(key, REFUSAL);
     assert.equal(await kept.find(key, 'reducer'), undefined);
     assert.match(said[0] ?? '', /folder of kept compilations/);

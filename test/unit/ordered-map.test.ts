@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OrderedMap } from '../../src/catalog/ordered-map.js';
-import { page } from '../../src/http/records.js';
 
 /** Numbers that look like chance, the same in each run. */
 function* chance(seed: number): Generator<number> {
@@ -40,32 +39,4 @@ test('whatever was set, replaced and deleted, all of it and all past a place are
   }
   for (const id of [...model.keys()]) map.delete(id);
   assert.deepEqual([map.size, map.all(), [...map.past('')]], [0, [], []]);
-});
-
-test('a page of a list looks at what it shows and one more, and its cursor leads on', () => {
-  const map = new OrderedMap<{ readonly id: string; readonly value: number }>();
-  for (let i = 0; i < 10_000; i++) map.set({ id: `type-${String(i).padStart(5, '0')}`, value: i });
-  let asked = 0;
-  const past = function* (after: string): Generator<{ readonly id: string; readonly value: number }> {
-    for (const one of map.past(after)) {
-      asked++;
-      yield one;
-    }
-  };
-  const shown: number[] = [];
-  let cursor: string | undefined;
-  let pages = 0;
-  do {
-    asked = 0;
-    const answer = page(past, { limit: 100, cursor }, (value) => ({ value }));
-    assert.ok(asked <= 101, `${asked} entries were looked at`);
-    shown.push(...answer.items);
-    cursor = answer.nextCursor;
-    pages++;
-  } while (cursor !== undefined);
-  assert.equal(pages, 100);
-  assert.deepEqual(
-    shown,
-    Array.from({ length: 10_000 }, (_, i) => i),
-  );
 });

@@ -93,7 +93,7 @@ internal sealed class ArtefactCompiler
 
     private CompileOutcome CompileOrThrow(CompileRequest request)
     {
-        if (SourceLimits.Check(request.Sources, ParseOptions) is { } refusal)
+        if ((request.Refusal ?? SourceLimits.Check(request.Sources, ParseOptions)) is { } refusal)
         {
             return Failed([refusal]);
         }

@@ -2,4 +2,5 @@ using Statefold.Compiler.Determinism;
 
 namespace Statefold.Compiler;
 
-internal sealed record CompileRequest(ArtefactKind Kind, IReadOnlyList<SourceFile> Sources, DeterminismChecks Checks = DeterminismChecks.Error);
+/// <param name="Refusal">Why they are not compiled, where that is known before they are read.</param>
+internal sealed record CompileRequest(ArtefactKind Kind, IReadOnlyList<SourceFile> Sources, DeterminismChecks Checks = DeterminismChecks.Error, Finding? Refusal = null);

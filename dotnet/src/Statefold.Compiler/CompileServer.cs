@@ -31,14 +31,9 @@ internal sealed class CompileServer(FrameChannel channel, ArtefactCompiler compi
     {
         var reader = new WireReader(payload);
         var kind = reader.Byte() == 1 ? ArtefactKind.Projection : ArtefactKind.Reducer;
-        var sources = new SourceFile[reader.Count()];
-        for (var i = 0; i < sources.Length; i++)
-        {
-            sources[i] = new SourceFile(reader.String(), reader.Blob().ToArray());
-        }
-
-        // A service of before these checks says nothing of them.
-        return reader.Remaining == 0 ? new CompileRequest(kind, sources) : new CompileRequest(kind, sources, (DeterminismChecks)reader.Byte());
+        var sources = PackedSources.Unpack(reader.Blob());
+        var checks = (DeterminismChecks)reader.Byte();
+        return new CompileRequest(kind, sources ?? [], checks, sources is null ? SourceLimits.TooLong() : null);
     }
 
     private void Write(CompileOutcome outcome)

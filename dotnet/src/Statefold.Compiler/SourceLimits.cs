@@ -25,6 +25,9 @@ internal static class SourceLimits
 
     private const int MaxBytes = 4 * 1024 * 1024;
 
+    /// <summary>JSON text of sources that are within the limit: a character may be six bytes there, and there are paths beside it.</summary>
+    public const int MaxJsonBytes = (6 * MaxBytes) + (1024 * 1024);
+
     /// <summary>Some 30,000 lines. Each token costs Roslyn about a kilobyte, with an error to it.</summary>
     private const int MaxTokens = 300_000;
 
@@ -46,6 +49,9 @@ internal static class SourceLimits
 
         return new Finding(true, "SF0008", message, file, 0, 0);
     }
+
+    /// <summary>Of sources whose JSON text is longer than any that are within the limit.</summary>
+    public static Finding TooLong() => TooLarge("The sources have more than", MaxJsonBytes / 6, MaxBytes, "bytes");
 
     /// <summary>What is wrong with the first source that is past a limit; null when none is.</summary>
     public static Finding? Check(IReadOnlyList<SourceFile> sources, CSharpParseOptions options)

@@ -1,4 +1,5 @@
-import type { CompileRequest, CompileResult, Diagnostic, Discovered, SourceText } from '../code-host.js';
+import type { CompileRequest, CompileResult, Diagnostic, Discovered } from '../code-host.js';
+import type { PackedSources } from '../packed-sources.js';
 import { FrameReader } from './frame-reader.js';
 import type { FrameWriter } from './frame-writer.js';
 import { MAX_FRAME, Tag, WireError } from './wire.js';
@@ -21,16 +22,12 @@ const CHECKS: Record<DeterminismChecks, number> = { off: 0, warn: 1, error: 2 };
 export function encodeCompile(
   writer: FrameWriter,
   requestId: number,
-  request: Pick<CompileRequest, 'kind'> & { readonly sources: readonly SourceText[] },
+  { kind, sources }: Pick<CompileRequest, 'kind'> & { readonly sources: PackedSources },
   checks: DeterminismChecks,
 ): void {
   writer.begin(requestId, Tag.Compile);
-  writer.byte(request.kind === 'projection' ? 1 : 0);
-  writer.varUint(request.sources.length);
-  for (const source of request.sources) {
-    writer.string(source.path);
-    writer.blob(Buffer.from(source.text));
-  }
+  writer.byte(kind === 'projection' ? 1 : 0);
+  writer.blob(sources.bytes);
   writer.byte(CHECKS[checks]);
 }
 

@@ -1,5 +1,6 @@
 import { StatefoldError } from '../../core/errors.js';
-import type { CompileRequest, CompileResult, SourceText } from '../code-host.js';
+import type { CompileRequest, CompileResult } from '../code-host.js';
+import type { PackedSources } from '../packed-sources.js';
 import { decodeCompiled, encodeCompile } from './compile-codec.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
@@ -114,7 +115,7 @@ export class CompilerProcess {
   }
 
   /** Undefined: they can't be read, or are not wanted any more. The job is rejected then. */
-  async #sourcesOf(job: Job): Promise<readonly SourceText[] | undefined> {
+  async #sourcesOf(job: Job): Promise<PackedSources | undefined> {
     try {
       const { sources } = job.request;
       return typeof sources === 'function' ? await sources() : sources;

@@ -1,9 +1,10 @@
-import { hash, randomUUID } from 'node:crypto';
+import { createHash, hash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DAY_MS } from '../../core/clock.js';
 import type { Logger } from '../../core/logger.js';
-import type { CompileRequest, CompileResult, SourceText } from '../code-host.js';
+import type { CompileRequest, CompileResult } from '../code-host.js';
+import type { PackedSources } from '../packed-sources.js';
 import { type DeterminismChecks, decodeCompiled } from './compile-codec.js';
 
 export interface KeptCompilationsOptions {
@@ -36,11 +37,11 @@ export class KeptCompilations {
 
   async keyOf(
     { tenantId, kind }: Pick<CompileRequest, 'tenantId' | 'kind'>,
-    sources: readonly SourceText[],
+    sources: PackedSources,
   ): Promise<string> {
     this.#opening ??= this.#open();
-    const texts = sources.map(({ path, text }) => [path, text]);
-    return sumOf(JSON.stringify([await this.#opening, tenantId ?? null, kind, texts])).toString('hex');
+    const asked = JSON.stringify([await this.#opening, tenantId ?? null, kind]);
+    return createHash('sha256').update(asked).update(sources.bytes).digest('hex');
   }
 
   async find(key: string, kind: CompileRequest['kind']): Promise<CompileResult | undefined> {

@@ -8,7 +8,8 @@ import { json, ndjson, optionalJson } from '../bodies.js';
 import { requireNdjson } from '../body.js';
 import { CLOUD_EVENTS } from '../sse/event-streams.js';
 import { anyText, described, paging } from '../parameters.js';
-import { keyRecord, page, tenantRecord } from '../records.js';
+import { answerList } from '../list-answer.js';
+import { keyRecord, tenantRecord } from '../records.js';
 import {
   aggregateId,
   aggregateType,
@@ -99,14 +100,12 @@ const listTenants = route({
   summary: 'List tenants',
   query: paging,
   answers: { 200: listOf('tenants', Tenant) },
-  serve: ({ catalog }, call) => {
-    const { records, nextCursor } = page(
-      (after) => catalog.past('tenant', undefined, after),
-      call.query(),
-      tenantRecord,
-    );
-    call.answer(200, { tenants: records, nextCursor });
-  },
+  serve: ({ catalog }, call) =>
+    answerList(call, call.query(), {
+      name: 'tenants',
+      past: (after) => catalog.past('tenant', undefined, after),
+      recordOf: tenantRecord,
+    }),
 });
 
 const createTenantRoute = route({
@@ -248,8 +247,11 @@ const listKeys = route({
   errors: ['NOT_FOUND'],
   serve: ({ catalog }, call) => {
     const tenantId = requireTenant(catalog, call.parameter('id'));
-    const { records, nextCursor } = page((after) => catalog.past('key', tenantId, after), call.query(), keyRecord);
-    call.answer(200, { keys: records, nextCursor });
+    return answerList(call, call.query(), {
+      name: 'keys',
+      past: (after) => catalog.past('key', tenantId, after),
+      recordOf: keyRecord,
+    });
   },
 });
 

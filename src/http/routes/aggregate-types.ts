@@ -5,14 +5,15 @@ import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isAggregateType, MAX_AGGREGATE_ID } from '../../core/names.js';
 import { firstOf } from '../../core/reads.js';
-import { costOfListed } from '../../core/turns.js';
+import { onTurns } from '../../core/turns.js';
 import type { Tenant } from '../../tenancy/tenant.js';
 import { bindingHistory } from '../../deployments/binding-records.js';
 import { json } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
 import { badCursor, paging, requireAggregateType, requireName } from '../parameters.js';
-import { idOfCursor, page, rateOf } from '../records.js';
-import { onTurns, turnsOf } from '../request-memory.js';
+import { answerList, pastIn } from '../list-answer.js';
+import { idOfCursor, rateOf } from '../records.js';
+import { turnsOf } from '../request-memory.js';
 import {
   aggregateId,
   aggregateType,
@@ -126,18 +127,15 @@ const listAggregateTypes = route({
           ...types.get(value.aggregateType),
           ...bindingRecord(catalog, value, tenant),
         });
-    const left: { readonly id: string; readonly value: object }[] = [];
-    for await (const part of onTurns([...types], turn))
-      for (const [id, summary] of part)
-        left.push({ id, value: { ...summary, eventsPerSecond: rateOf(tenant.aggregates.eventsPerSecond(id)) } });
-    left.sort((a, b) => (a.id < b.id ? -1 : 1));
-    await turn(costOfListed(left.length));
-    const { records: aggregateTypes, nextCursor } = page(
-      () => left,
-      query,
-      (summary) => summary,
-    );
-    call.answer(200, { aggregateTypes, nextCursor });
+    const past = pastIn([...types].map(([id, summary]) => ({ id, value: { id, summary } })));
+    return answerList(call, query, {
+      name: 'aggregateTypes',
+      past,
+      recordOf: ({ id, summary }) => ({
+        ...summary,
+        eventsPerSecond: rateOf(tenant.aggregates.eventsPerSecond(id)),
+      }),
+    });
   },
 });
 

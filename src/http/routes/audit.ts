@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { AuditEntry, AuditFilter } from '../../audit/audit-entry.js';
 import { StatefoldError } from '../../core/errors.js';
-import type { Turn } from '../../core/turns.js';
+import { answerItems, type ListCall } from '../list-answer.js';
 import { anyText, badCursor, described, only, paging, time, type Values } from '../parameters.js';
 import { memoryOf, turnsOf } from '../request-memory.js';
 import { anyObject, component, integer, listOf, text, timestamp } from '../schema.js';
@@ -48,23 +48,20 @@ const FILTERS = {
 
 const answers = { 200: listOf('entries', AuditRecord) };
 
-/** `turn`: of the tenant that asks. */
-async function pageOf(
+async function answerPage(
   { audit }: RouteDependencies,
-  turn: Turn | undefined,
+  call: ListCall,
   { cursor, limit, key, object, ...wanted }: Values<typeof FILTERS & typeof paging>,
   tenant: Pick<AuditFilter, 'tenantId' | 'tenantCreatedAt'>,
   shown: (entry: AuditEntry) => AuditEntry = (entry) => entry,
-): Promise<object> {
+): Promise<void> {
   const before = cursor === undefined ? undefined : placeOf(cursor);
   const { entries, next } = await audit.list(
     { ...wanted, ...tenant, keyId: key, objectId: object, before, limit },
-    turn,
+    turnsOf(call),
   );
-  return {
-    entries: entries.map((entry) => recordOf(shown(entry))),
-    nextCursor: next === undefined ? undefined : Buffer.from(String(next)).toString('base64url'),
-  };
+  const nextCursor = next === undefined ? undefined : Buffer.from(String(next)).toString('base64url');
+  return answerItems(call, 'entries', { items: entries, nextCursor }, (entry) => recordOf(shown(entry)));
 }
 
 function placeOf(cursor: string): number {
@@ -98,7 +95,7 @@ const listAudit = route({
     const tenantCreatedAt = dependencies.catalog.get('tenant', tenantId)?.value.createdAt;
     if (tenantCreatedAt === undefined) throw new StatefoldError('NOT_FOUND', 'the tenant was deleted');
     await memoryOf(call.request)?.pageOf(call.response);
-    call.answer(200, await pageOf(dependencies, turnsOf(call), call.query(), { tenantId, tenantCreatedAt }, forTenant));
+    return answerPage(dependencies, call, call.query(), { tenantId, tenantCreatedAt }, forTenant);
   },
 });
 
@@ -119,7 +116,7 @@ const listAllAudit = route({
   answers,
   serve: async (dependencies, call) => {
     const { tenant, ...page } = call.query();
-    call.answer(200, await pageOf(dependencies, undefined, page, { tenantId: tenant }));
+    return answerPage(dependencies, call, page, { tenantId: tenant });
   },
 });
 

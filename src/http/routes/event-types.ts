@@ -4,15 +4,15 @@ import type { EventTypeEntity } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isoTimestamp } from '../../core/event.js';
 import { MAX_EVENT_TYPE } from '../../core/names.js';
-import { costOfListed } from '../../core/turns.js';
+import { onTurns } from '../../core/turns.js';
 import type { SchemaCheck } from '../../event-schemas/event-type-service.js';
 import { KEYWORDS, MAX_SCHEMA_BYTES } from '../../event-schemas/json-schema.js';
 import { json } from '../bodies.js';
 import { unknownMember } from '../nearest-name.js';
 import { described, flag, integerFrom, paging, requireName } from '../parameters.js';
 import { toldErrors } from '../problem.js';
-import { idOfCursor, page } from '../records.js';
-import { onTurns, turnsOf } from '../request-memory.js';
+import { answerList, pastIn } from '../list-answer.js';
+import { turnsOf } from '../request-memory.js';
 import { aggregateId, anyObject, component, eventType, integer, text, timestamp, version } from '../schema.js';
 import { route } from './dependencies.js';
 
@@ -68,6 +68,11 @@ const Put = z.object({
     .describe('A JSON Schema (2020-12) that the data of each event of the type must fit.'),
 });
 
+interface Told {
+  readonly id: string;
+  readonly value: { readonly count?: EventTypeSummary; readonly entity: EventTypeEntity | undefined };
+}
+
 const common = { tag: 'Events', servedBy: 'owner', credentials: 'tenant' } as const;
 
 const listEventTypes = route({
@@ -90,27 +95,21 @@ const listEventTypes = route({
   serve: async ({ tenants, eventTypes }, call) => {
     const turn = turnsOf(call);
     const counted = await (await tenants.open(call.tenantId)).aggregates.eventTypes(undefined, turn);
-    const all = new Map<string, readonly [count: EventTypeSummary | undefined, entity: EventTypeEntity | undefined]>();
-    for (const entity of eventTypes.list(call.tenantId)) all.set(entity.eventType, [undefined, entity]);
+    const all = new Map<string, Told>();
+    for (const entity of eventTypes.list(call.tenantId))
+      all.set(entity.eventType, { id: entity.eventType, value: { entity } });
     for await (const part of onTurns(counted.eventTypes, turn))
-      for (const count of part) all.set(count.eventType, [count, eventTypes.get(call.tenantId, count.eventType)]);
-    const query = call.query();
-    const after = idOfCursor(query.cursor);
-    const left = [...all].filter(([id]) => id > after).sort(([a], [b]) => (a < b ? -1 : 1));
-    const told: { readonly id: string; readonly value: object }[] = [];
-    // One more than the page may have says whether another one follows.
-    for await (const part of onTurns(left.slice(0, query.limit + 1), turn))
-      for (const [id, [count, entity]] of part) told.push({ id, value: record(count, entity) });
-    await turn(costOfListed(told.length));
-    const { records, nextCursor } = page(
-      () => told,
-      query,
-      (type) => type,
-    );
-    call.answer(200, {
-      eventTypes: records,
-      otherEvents: counted.others === 0 ? undefined : counted.others,
-      nextCursor,
+      for (const count of part)
+        all.set(count.eventType, {
+          id: count.eventType,
+          value: { count, entity: eventTypes.get(call.tenantId, count.eventType) },
+        });
+    const past = pastIn([...all.values()]);
+    return answerList(call, call.query(), {
+      name: 'eventTypes',
+      past,
+      recordOf: ({ count, entity }) => record(count, entity),
+      further: { otherEvents: counted.others === 0 ? undefined : counted.others },
     });
   },
 });

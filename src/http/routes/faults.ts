@@ -4,8 +4,10 @@ import { MAX_AGGREGATE_ID, MAX_STATE_KEY } from '../../core/names.js';
 import type { ReleaseMode } from '../../core/records.js';
 import type { KeyRelease } from '../../tenancy/faults.js';
 import { optionalJson } from '../bodies.js';
+import { answerItems } from '../list-answer.js';
 import { paging, requireAggregateType, requireName } from '../parameters.js';
 import { requireProjection } from '../../catalog/require.js';
+import { turnsOf } from '../request-memory.js';
 import type { Call } from '../route.js';
 import { aggregateId, aggregateType, component, Fault, integer, KeyFault, listOf, text } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';
@@ -67,8 +69,9 @@ const listAggregateFaults = route({
   answers: { 200: listOf('faults', Fault) },
   serve: async ({ tenants }, call) => {
     const aggregateType = requireAggregateType(call.parameter('type'));
-    const { faults, nextCursor } = await (await tenants.open(call.tenantId)).faults.ofType(aggregateType, call.query());
-    call.answer(200, { faults: faults.map(faultForClients), nextCursor });
+    const { faults } = await tenants.open(call.tenantId);
+    const page = await faults.ofType(aggregateType, { ...call.query(), turn: turnsOf(call) });
+    return answerItems(call, 'faults', { ...page, items: page.faults }, faultForClients);
   },
 });
 
@@ -87,10 +90,12 @@ const listKeyFaults = route({
   errors: ['NOT_FOUND'],
   serve: async ({ tenants, catalog }, call) => {
     const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
-    const { faults, nextCursor } = await (
-      await tenants.open(call.tenantId)
-    ).faults.ofProjection(projectionId, call.query());
-    call.answer(200, { faults: faults.map(({ key, fault }) => ({ key, ...faultForClients(fault) })), nextCursor });
+    const { faults } = await tenants.open(call.tenantId);
+    const page = await faults.ofProjection(projectionId, { ...call.query(), turn: turnsOf(call) });
+    return answerItems(call, 'faults', { ...page, items: page.faults }, ({ key, fault }) => ({
+      key,
+      ...faultForClients(fault),
+    }));
   },
 });
 
@@ -147,9 +152,9 @@ const releaseKeys = async (
   const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
   const ofPath = keyOf();
   const { eventId, version, className, key } = await call.body();
-  const keys = await (
-    await tenants.open(call.tenantId)
-  ).faults.releaseKeys({ projectionId, key: ofPath ?? key, className, mode, eventId, version });
+  const { faults } = await tenants.open(call.tenantId);
+  const which = { projectionId, key: ofPath ?? key, className, eventId, version };
+  const keys = await faults.releaseKeys({ ...which, mode, turn: turnsOf(call) });
   call.answer(200, { projectionId, keys: keys.map(keyJson) });
 };
 

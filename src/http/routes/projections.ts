@@ -1,20 +1,21 @@
 import { z } from 'zod';
-import type { ProjectionEntity } from '../../catalog/catalog.js';
+import type { Entry, ProjectionEntity } from '../../catalog/catalog.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { memoryOf, turnsOf } from '../request-memory.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
-import type { Turn } from '../../core/turns.js';
+import { costOfBytes, type Turn } from '../../core/turns.js';
 import type { ProjectionState as StoredState } from '../../projections/projections.js';
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
 import { isEvent, placeOfPosition, positionOfPlace } from '../../feed/feed-item.js';
 import type { Tenant } from '../../tenancy/tenant.js';
 import { jsonBy, upload } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
+import { answerList } from '../list-answer.js';
 import { CONFIG_FIELD, NotificationConfig, readNotificationConfig } from '../notification-config.js';
 import { anyText, nameUpTo, paging, requireName } from '../parameters.js';
 import { WAIT_FOR } from '../position-waits.js';
-import { notificationsJson, page, projectionRecord, type ProjectionNow } from '../records.js';
+import { idOfCursor, notificationsJson, projectionRecord, type ProjectionNow } from '../records.js';
 import { requireProjection } from '../../catalog/require.js';
 import {
   compiled,
@@ -147,19 +148,15 @@ const listProjections = route({
   query: paging,
   answers: { 200: listOf('projections', Projection) },
   serve: async ({ catalog, tenants }, call) => {
-    const { items, nextCursor } = page(
-      (after) => catalog.past('projection', call.tenantId, after),
-      call.query(),
-      (one) => projectionRecord(catalog, one),
-    );
-    const shown = items.filter(mayBeLive);
-    const now =
-      shown.length === 0
-        ? new Map<string, ProjectionNow>()
-        : await projectionsNow(await tenants.open(call.tenantId), shown);
-    call.answer(200, {
-      projections: items.map((projection) => projectionRecord(catalog, projection, now.get(projection.projectionId))),
-      nextCursor,
+    const query = call.query();
+    const past = (after: string): Iterable<Entry<'projection'>> => catalog.past('projection', call.tenantId, after);
+    const nowOf = someMayBeLive(past(idOfCursor(query.cursor)))
+      ? await nowOfTenant(await tenants.open(call.tenantId), turnsOf(call))
+      : undefined;
+    return answerList(call, query, {
+      name: 'projections',
+      past,
+      recordOf: (projection) => projectionRecord(catalog, projection, nowOf?.(projection)),
     });
   },
 });
@@ -269,18 +266,17 @@ const getProjection = route({
     const projection = requireProjection(catalog, call.tenantId, call.parameter('id'));
     if (!mayBeLive(projection)) return call.answer(200, projectionRecord(catalog, projection));
     const tenant = await tenants.open(call.tenantId);
+    const turn = turnsOf(call);
+    const nowOf = await nowOfTenant(tenant, turn);
     const { projectionId } = projection;
-    const [{ faults }, now] = await Promise.all([
-      tenant.faults.ofProjection(projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
-      projectionsNow(tenant, [projection]),
-    ]);
-    const of = now.get(projectionId);
+    const { faults } = await tenant.faults.ofProjection(projectionId, { limit: FAULTS_SHOWN, cursor: undefined, turn });
+    const now = nowOf(projection);
     call.answer(
       200,
       projectionRecord(
         catalog,
         projection,
-        of && { ...of, faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })) },
+        now && { ...now, faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })) },
       ),
     );
   },
@@ -350,32 +346,38 @@ export const PROJECTIONS = [
 /** The first upload has nothing live beside it until it is compiled: nothing is asked of the tenant then. */
 const mayBeLive = ({ status, revision }: ProjectionEntity): boolean => status === 'compiled' || revision > 1;
 
-/** What a tenant's task has of each, by id. @throws StatefoldError UNAVAILABLE where it is not served here */
-async function projectionsNow(
+function someMayBeLive(projections: Iterable<Entry<'projection'>>): boolean {
+  for (const { value } of projections) if (mayBeLive(value)) return true;
+  return false;
+}
+
+/**
+ * What a tenant's task has of each projection; nothing of one that can't be live. @throws StatefoldError UNAVAILABLE where it is not
+ * served here, now or when it is asked of one
+ */
+async function nowOfTenant(
   tenant: Tenant,
-  projections: readonly ProjectionEntity[],
-): Promise<ReadonlyMap<string, ProjectionNow>> {
-  const [lag, ...faultCounts] = await Promise.all([
-    lagOf(tenant),
-    ...projections.map(({ projectionId }) => tenant.faults.countOfProjection(projectionId)),
-  ]);
-  return new Map(
-    projections.map(({ projectionId }, i) => {
-      const life = tenant.projections.life(projectionId);
-      const build = tenant.projections.build(projectionId);
-      const lastSequence = life.live && tenant.changes.lastSequence();
-      const eventsPerSecond = life.live && tenant.projections.eventsPerSecond(projectionId);
-      const faultCount = faultCounts[i] ?? 0;
-      return [projectionId, { life, build, lag: life.live && lag, lastSequence, eventsPerSecond, faultCount }];
-    }),
-  );
+  turn: Turn,
+): Promise<(projection: ProjectionEntity) => ProjectionNow | undefined> {
+  const lag = await lagOf(tenant, turn);
+  return (projection) => {
+    if (!mayBeLive(projection)) return undefined;
+    const { projectionId } = projection;
+    const faultCount = tenant.faults.countOfProjection(projectionId);
+    const life = tenant.projections.life(projectionId);
+    const build = tenant.projections.build(projectionId);
+    const lastSequence = life.live && tenant.changes.lastSequence();
+    const eventsPerSecond = life.live && tenant.projections.eventsPerSecond(projectionId);
+    return { life, build, lag: life.live && lag, lastSequence, eventsPerSecond, faultCount };
+  };
 }
 
 /** The live projections of a tenant fold its events together, so that they are behind together. */
-async function lagOf({ projections, events }: Tenant): Promise<ProjectionNow['lag']> {
+async function lagOf({ projections, events }: Tenant, turn: Turn): Promise<ProjectionNow['lag']> {
   const { reached } = projections;
   const commits = placeOfPosition(events.head) - reached;
   if (commits <= 0) return undefined;
+  await turn(Math.min(commits, costOfBytes(LAG_COUNTED.bytes)));
   // What is past it may be no event: claims have places, too.
   const { items, end } = await events.read(positionOfPlace(reached), LAG_COUNTED);
   const first = items[0];

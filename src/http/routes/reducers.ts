@@ -1,13 +1,15 @@
 import { requireReducer } from '../../catalog/require.js';
 import { z } from 'zod';
-import type { Entry, ReducerEntity } from '../../catalog/catalog.js';
+import type { Catalog, ReducerEntity } from '../../catalog/catalog.js';
 import { artefactFault } from '../../deployments/artefact-health.js';
 import { unboundTypes } from '../../deployments/binding-records.js';
 import { upload } from '../bodies.js';
 import { paging } from '../parameters.js';
-import { page, reducerRecord } from '../records.js';
+import { answerList } from '../list-answer.js';
+import { reducerRecord } from '../records.js';
 import { aggregateType, compiled, component, faulted, listOf, notCompiled, Source, text } from '../schema.js';
 import { memoryOf } from '../request-memory.js';
+import { answerSources } from '../source-answer.js';
 import { WAITED } from '../waits.js';
 import { route } from './dependencies.js';
 
@@ -37,9 +39,8 @@ export type ReducerUploaded = z.infer<typeof ReducerUploaded>;
 
 const common = { tag: 'Reducers', servedBy: 'owner', credentials: 'tenant' } as const;
 
-function* undeleted(reducers: Iterable<Entry<'reducer'>>): Generator<Entry<'reducer'>> {
-  for (const reducer of reducers) if (reducer.value.deletedAt === undefined) yield reducer;
-}
+const recordNow = (catalog: Catalog, reducer: ReducerEntity): object =>
+  reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId));
 
 const listReducers = route({
   ...common,
@@ -50,16 +51,12 @@ const listReducers = route({
   summary: 'List reducers',
   query: paging,
   answers: { 200: listOf('reducers', Reducer) },
-  serve: ({ catalog }, call) => {
-    const recordOf = (reducer: ReducerEntity): object =>
-      reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId));
-    const { records, nextCursor } = page(
-      (after) => undeleted(catalog.past('reducer', call.tenantId, after)),
-      call.query(),
-      recordOf,
-    );
-    call.answer(200, { reducers: records, nextCursor });
-  },
+  serve: ({ catalog }, call) =>
+    answerList(call, call.query(), {
+      name: 'reducers',
+      past: (after) => catalog.past('reducer', call.tenantId, after),
+      recordOf: (reducer) => (reducer.deletedAt === undefined ? recordNow(catalog, reducer) : undefined),
+    }),
 });
 
 const uploadReducer = route({
@@ -119,8 +116,7 @@ const getReducer = route({
   serve: ({ catalog }, call) => {
     const id = call.parameter('id');
     const reducer = requireReducer(catalog, call.tenantId, id);
-    const fault = artefactFault(catalog, reducer.artefactId);
-    call.answer(200, reducerRecord(reducer, unboundTypes(catalog, reducer), fault));
+    call.answer(200, recordNow(catalog, reducer));
   },
 });
 
@@ -138,7 +134,7 @@ const getReducerSources = route({
     const id = call.parameter('id');
     const reducer = requireReducer(catalog, call.tenantId, id);
     await memoryOf(call.request)?.pageOf(call.response);
-    call.answer(200, { reducerId: id, files: await deployments.uploadedSources(reducer.artefactId) });
+    await answerSources(call, { reducerId: id }, await deployments.uploadedSources(reducer.artefactId));
   },
 });
 
@@ -153,10 +149,7 @@ const reviveReducer = route({
   errors: ['NOT_FOUND'],
   serve: async ({ catalog, deployments }, call) => {
     const reducer = await deployments.reviveReducer(call.tenantId, call.parameter('id'));
-    call.answer(
-      200,
-      reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId)),
-    );
+    call.answer(200, recordNow(catalog, reducer));
   },
 });
 

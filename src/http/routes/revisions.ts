@@ -6,6 +6,7 @@ import { artefactFault } from '../../deployments/artefact-health.js';
 import { historyOf, revisionsOf } from '../../deployments/revisions.js';
 import { optionalJson } from '../bodies.js';
 import { memoryOf } from '../request-memory.js';
+import { answerSources } from '../source-answer.js';
 import { requireProjection } from '../../catalog/require.js';
 import { component, faulted, integer, Source, text, timestamp, version } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';
@@ -94,8 +95,8 @@ const getRevisionSources = route({
     if (found === undefined)
       throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no revision ${asked} that is remembered`);
     await memoryOf(call.request)?.pageOf(call.response);
-    const files = await dependencies.deployments.uploadedSources(found.artefactId);
-    call.answer(200, { projectionId, revision: found.revision, files });
+    const sources = await dependencies.deployments.uploadedSources(found.artefactId);
+    await answerSources(call, { projectionId, revision: found.revision }, sources);
   },
 });
 

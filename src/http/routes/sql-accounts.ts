@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { AccountShown } from '../../sql-accounts/tenant-accounts.js';
 import { json } from '../bodies.js';
 import { paging } from '../parameters.js';
-import { page } from '../records.js';
+import { answerList, pastIn } from '../list-answer.js';
 import { component, listOf, text, timestamp } from '../schema.js';
 import { route } from './dependencies.js';
 
@@ -68,8 +68,12 @@ const listAccounts = route({
   errors: [...NONE_HERE],
   serve: ({ sqlAccounts }, call) => {
     const entries = sqlAccounts.list(call.tenantId).map((value) => ({ id: value.account.accountId, value }));
-    const { records, nextCursor } = page((after) => entries.filter(({ id }) => id > after), call.query(), accountJson);
-    call.answer(200, { accounts: records, nextCursor });
+    const past = pastIn(entries);
+    return answerList(call, call.query(), {
+      name: 'accounts',
+      past,
+      recordOf: accountJson,
+    });
   },
 });
 

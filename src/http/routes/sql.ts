@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
-import { once } from 'node:events';
 import { z } from 'zod';
 import { StatefoldError } from '../../core/errors.js';
 import { placeOfPosition } from '../../feed/feed-item.js';
 import type { KnownState } from '../../deployments/described-states.js';
 import type { DeclaredStates } from '../../read-store/declared-columns.js';
 import { SqlRefusedError, type SqlAnswer } from '../../read-store/tenant-sql.js';
+import { drained } from '../answer.js';
 import { json } from '../bodies.js';
 import { untilClientLeaves } from '../client-leaves.js';
 import { WAIT_FOR } from '../position-waits.js';
@@ -133,7 +133,7 @@ async function send(
           'X-Request-Id': requestId,
         });
       if (response.destroyed) return;
-      if (!response.write(chunk)) await drained(response);
+      if (!response.write(chunk)) await drainedInTime(response);
     }
   } catch (error) {
     if (!response.headersSent) throw error;
@@ -151,17 +151,12 @@ async function send(
   response.end();
 }
 
-async function drained(response: ServerResponse): Promise<void> {
-  const controller = new AbortController();
+async function drainedInTime(response: ServerResponse): Promise<void> {
   const stalled = setTimeout(() => response.destroy(), STALL_MS);
   try {
-    await Promise.race([
-      once(response, 'drain', { signal: controller.signal }),
-      once(response, 'close', { signal: controller.signal }),
-    ]);
+    await drained(response);
   } finally {
     clearTimeout(stalled);
-    controller.abort();
   }
 }
 

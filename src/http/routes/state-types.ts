@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import { answerItems } from '../list-answer.js';
 import { badCursor, integerFrom, paging } from '../parameters.js';
+import { turnsOf } from '../request-memory.js';
 import { aggregateType, anyObject, component, text } from '../schema.js';
 import { route } from './dependencies.js';
 
@@ -32,8 +34,9 @@ const listStateTypes = route({
     const { limit, cursor } = call.query();
     const after = cursor === undefined ? '' : Buffer.from(cursor, 'base64url').toString();
     if (cursor !== undefined && !/^[ap]\//.test(after)) throw badCursor();
-    const { states, next } = await deployments.describeStates(call.tenantId, { after, limit });
-    call.answer(200, { states, nextCursor: next === undefined ? undefined : Buffer.from(next).toString('base64url') });
+    const { states, next } = await deployments.describeStates(call.tenantId, { after, limit, turn: turnsOf(call) });
+    const nextCursor = next === undefined ? undefined : Buffer.from(next).toString('base64url');
+    return answerItems(call, 'states', { items: states, nextCursor }, (state) => state);
   },
 });
 

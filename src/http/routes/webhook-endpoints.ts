@@ -9,7 +9,8 @@ import { MAX_OWN_HEADERS, ownHeaderErrors } from '../../webhooks/own-headers.js'
 import { errorOf } from '../../webhooks/webhook-sender.js';
 import { json, optionalJson, refuse } from '../bodies.js';
 import { described, paging, type Parameter } from '../parameters.js';
-import { page, pageBefore } from '../records.js';
+import { answerList, pastIn } from '../list-answer.js';
+import { pageBefore } from '../records.js';
 import { memoryOf } from '../request-memory.js';
 import type { Call } from '../route.js';
 import { component, integer, listOf, secret, text, timestamp, version } from '../schema.js';
@@ -178,9 +179,12 @@ const listEndpoints = route({
   answers: { 200: listOf('endpoints', WebhookEndpoint) },
   serve: (dependencies, call) => {
     const entries = dependencies.endpoints.list(call.tenantId).map((value) => ({ id: value.endpointId, value }));
-    const recordOf = (endpoint: EndpointWithUrl): object => endpointJson(dependencies, endpoint);
-    const { records, nextCursor } = page((after) => entries.filter(({ id }) => id > after), call.query(), recordOf);
-    call.answer(200, { endpoints: records, nextCursor });
+    const past = pastIn(entries);
+    return answerList(call, call.query(), {
+      name: 'endpoints',
+      past,
+      recordOf: (endpoint) => endpointJson(dependencies, endpoint),
+    });
   },
 });
 

@@ -363,7 +363,8 @@ export class LmdbLog implements Log {
     for (let i = 0; i < there.length;) {
       const first = there[i] ?? 0;
       const base = this.#baseAtOrBefore(lane, first);
-      const batch = this.#root.get(batchKey(lane.id, lane.partition, base));
+      // Not a copy of its own: it holds until the next look into the database, and what is picked from it is copied.
+      const batch = this.#root.getBinaryFast(batchKey(lane.id, lane.partition, base));
       const end = Math.max(first + 1, batch === undefined ? 0 : endOfBatch(base, batch));
       const from = i;
       while ((there[i] ?? end) < end) i++;

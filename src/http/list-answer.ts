@@ -1,0 +1,92 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { eventLoop } from '../core/event-loop.js';
+import { LIST_BYTES } from '../core/reads.js';
+import { firstIndex } from '../core/first-index.js';
+import { costOfBytes, costOfListed, LISTED_AT_ONCE } from '../core/turns.js';
+import { idOfCursor, type PageAsked } from './records.js';
+import { turnsOf } from './request-memory.js';
+
+import { JsonWriter } from './json-writer.js';
+
+/** Of a route that lists. */
+export interface ListCall {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  answer(status: number, body: Buffer): void;
+}
+
+interface Listed<T> {
+  readonly id: string;
+  readonly value: T;
+}
+
+export interface List<T> {
+  /** Of the answer's member. */
+  readonly name: string;
+  /** The entries behind an id, ascending. It is asked again on each turn. */
+  readonly past: (after: string) => Iterable<Listed<T>>;
+  /** What is told of one; undefined: it is passed over. */
+  readonly recordOf: (value: T) => object | undefined;
+  /** Members of the answer beside the list. */
+  readonly further?: object;
+}
+
+/** What `past` gives of a list that is there as it is. */
+export function pastIn<T>(entries: readonly Listed<T>[]): (after: string) => Iterable<Listed<T>> {
+  const sorted = [...entries].sort((a, b) => (a.id < b.id ? -1 : 1));
+  return (after) => sorted.slice(firstIndex(sorted.length, (at) => (sorted[at] as Listed<T>).id > after));
+}
+
+/** A part of a page ends past so many bytes, too: records may be long. */
+const PART_BYTES = 64 * 1024;
+
+/**
+ * Answers with one page of a list, which is made and written as JSON part by part, each on a paid turn. `cursor` is the last id that the
+ * page before has come to, in base64url. @throws StatefoldError INVALID_REQUEST where it is none
+ */
+export async function answerList<T>(call: ListCall, { limit, cursor }: PageAsked, list: List<T>): Promise<void> {
+  const turn = turnsOf(call);
+  const written: string[] = [];
+  let after = idOfCursor(cursor);
+  let bytes = 0;
+  /** 'more': behind the page; 'left': of the page. */
+  const part = (): 'none' | 'left' | 'more' => {
+    const most = bytes + PART_BYTES;
+    let looked = 0;
+    for (const { id, value } of list.past(after)) {
+      if (written.length === limit || bytes >= LIST_BYTES) return 'more';
+      if (looked++ === LISTED_AT_ONCE || bytes >= most) return 'left';
+      after = id;
+      const record = list.recordOf(value);
+      if (record === undefined) continue;
+      const json = JSON.stringify(record);
+      bytes += Buffer.byteLength(json);
+      written.push(json);
+    }
+    return 'none';
+  };
+  let behind: ReturnType<typeof part> = 'left';
+  for (let cost = costOfListed(Math.min(limit, LISTED_AT_ONCE)); behind === 'left';) {
+    await turn(cost);
+    const had = bytes;
+    behind = eventLoop.slice('pages', part);
+    cost = Math.max(cost, costOfBytes(bytes - had));
+  }
+  const nextCursor = behind === 'more' ? Buffer.from(after).toString('base64url') : undefined;
+  const further = JSON.stringify({ ...list.further, nextCursor }).slice(1);
+  call.answer(200, Buffer.from(`{"${list.name}":[${written.join(',')}]${further === '}' ? '' : ','}${further}`));
+}
+
+/** The same of a page that was read already. */
+export async function answerItems<T>(
+  call: ListCall,
+  name: string,
+  { items, nextCursor }: { readonly items: readonly T[]; readonly nextCursor: string | undefined },
+  recordOf: (item: T) => object,
+): Promise<void> {
+  const writer = new JsonWriter().text(`{"${name}":[`);
+  await writer.listOnTurns(items, turnsOf(call), (item) => writer.text(JSON.stringify(recordOf(item))));
+  writer.text(']');
+  if (nextCursor !== undefined) writer.member('nextCursor', nextCursor);
+  call.answer(200, writer.text('}').end());
+}
