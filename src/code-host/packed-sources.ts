@@ -24,10 +24,17 @@ export class PackedSources {
   static async pack(sources: readonly SourceText[]): Promise<PackedSources> {
     const gzip = createGzip();
     const packed = buffer(gzip);
-    // Each piece is compressed on another thread, and others have their turn meanwhile.
-    for (const piece of jsonOf(sources)) if (!gzip.write(piece)) await once(gzip, 'drain');
-    gzip.end();
-    return new PackedSources(await packed);
+    // Whoever waits for it to drain is told first.
+    packed.catch(() => undefined);
+    try {
+      // Each piece is compressed on another thread, and others have their turn meanwhile.
+      for (const piece of jsonOf(sources)) if (!gzip.write(piece)) await once(gzip, 'drain');
+      gzip.end();
+      return new PackedSources(await packed);
+    } catch (error) {
+      gzip.destroy();
+      throw error;
+    }
   }
 
   /** Of the JSON text, UTF-8. */

@@ -4,7 +4,7 @@ import { LIST_BYTES } from '../core/reads.js';
 import { firstIndex } from '../core/first-index.js';
 import { costOfBytes, costOfListed, LISTED_AT_ONCE } from '../core/turns.js';
 import { idOfCursor, type PageAsked } from './records.js';
-import { turnsOf } from './request-memory.js';
+import { memoryOf, turnsOf } from './request-memory.js';
 
 import { JsonWriter } from './json-writer.js';
 
@@ -45,6 +45,7 @@ const PART_BYTES = 64 * 1024;
  * page before has come to, in base64url. @throws StatefoldError INVALID_REQUEST where it is none
  */
 export async function answerList<T>(call: ListCall, { limit, cursor }: PageAsked, list: List<T>): Promise<void> {
+  await memoryOf(call.request)?.pageOf(call.response, LIST_BYTES);
   const turn = turnsOf(call);
   const written: string[] = [];
   let after = idOfCursor(cursor);
@@ -54,10 +55,13 @@ export async function answerList<T>(call: ListCall, { limit, cursor }: PageAsked
     const most = bytes + PART_BYTES;
     let looked = 0;
     for (const { id, value } of list.past(after)) {
-      if (written.length === limit || bytes >= LIST_BYTES) return 'more';
-      if (looked++ === LISTED_AT_ONCE || bytes >= most) return 'left';
-      after = id;
+      const isFull = written.length === limit || bytes >= LIST_BYTES;
+      if (!isFull && bytes >= most) return 'left';
+      // One more says whether another page follows.
+      if (looked++ === LISTED_AT_ONCE + (isFull ? 1 : 0)) return 'left';
       const record = list.recordOf(value);
+      if (isFull && record !== undefined) return 'more';
+      after = id;
       if (record === undefined) continue;
       const json = JSON.stringify(record);
       bytes += Buffer.byteLength(json);

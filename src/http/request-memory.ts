@@ -94,8 +94,8 @@ export class RequestMemory {
   }
 
   /** Resolves when a page may be built. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */
-  async pageOf(response: ServerResponse): Promise<void> {
-    const hold = await this.#tenant.acquire('answers', PAGE_BYTES, this.#times.waitMs, this.#whileWaiting);
+  async pageOf(response: ServerResponse, bytes = PAGE_BYTES): Promise<void> {
+    const hold = await this.#tenant.acquire('answers', bytes, this.#times.waitMs, this.#whileWaiting);
     this.#answer = hold;
     giveBack(hold, response);
   }

@@ -28,6 +28,7 @@ export async function answerSources(
     ...['Content-Length', String(length)],
     ...['X-Request-Id', requestId],
   ]);
+  if (request.method === 'HEAD') return void response.end();
   response.write(before);
   for await (const chunk of chunks) {
     await turn(chunk.length / UNIT_BYTES);

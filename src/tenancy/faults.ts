@@ -203,19 +203,15 @@ export class TenantFaults implements Faults {
         'the event stopped the code before it gave a key, and the keys that it may have are further on by now: rebuild the projection, or skip the event',
       );
     const releases: Promise<KeyRelease>[] = [];
-    try {
-      for await (const part of onTurns(able, turn))
-        for (const one of part) {
-          const release = this.#release(query, live, one);
-          // It is told below, by all of them together.
-          release.catch(() => undefined);
-          releases.push(release);
-        }
-    } catch (error) {
-      // The client has gone: what was written until then counts as under way until it is done.
-      await Promise.allSettled(releases);
-      throw error;
-    }
+    // What was begun is done whole, also where the client leaves meanwhile.
+    const paced: Turn = (cost) => turn(cost).catch(() => undefined);
+    for await (const part of onTurns(able, paced))
+      for (const one of part) {
+        const release = this.#release(query, live, one);
+        // It is told below, by all of them together.
+        release.catch(() => undefined);
+        releases.push(release);
+      }
     return Promise.all(releases);
   }
 
@@ -233,10 +229,19 @@ export class TenantFaults implements Faults {
     { from, most, turn }: { readonly from: Place | undefined; readonly most: number; readonly turn: Turn },
   ): AsyncGenerator<readonly Held[]> {
     let after = from;
+    let revision: number | undefined;
     for (let left = most, isEnd = false; left > 0 && !isEnd;) {
       const size = Math.min(left, LISTED_AT_ONCE);
       await turn(costOfListed(size));
       this.#options.projections.mustServe();
+      const live = this.#options.tables.liveProjection(projectionId)?.revision;
+      revision ??= live;
+      if (live !== revision)
+        throw new StatefoldError(
+          'UNAVAILABLE',
+          'another revision of the projection went live meanwhile; send the request again',
+          { retryAfterSeconds: 1 },
+        );
       const part: Held[] = [];
       isEnd = this.#part(projectionId, after, size, part);
       left -= part.length;

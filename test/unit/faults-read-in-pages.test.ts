@@ -96,7 +96,7 @@ test('keys that are taken on at once are bounded, however many requests ask for 
   assert.equal((await again).length, 5);
 });
 
-test('keys are taken on some on a turn, and those that were count until they are done', async (t) => {
+test('keys are taken on some on a turn, all of them also where the client leaves, and of one revision', async (t) => {
   const tables = localTables(t);
   tables.setLiveProjection(P, { revision: 1, artefactId: 'a', classNames: classNames(1) });
   for (let i = 0; i < 1_000; i++) stop(tables, `k${String(i).padStart(4, '0')}`, 1, Buffer.from('{}'));
@@ -112,18 +112,25 @@ test('keys are taken on some on a turn, and those that were count until they are
   for (const go of waiting.splice(0)) go();
   assert.equal((await released).length, 1_000);
 
-  // The client leaves while the keys are written.
+  // The client leaves while the keys are written: it is done whole.
   let turns = 0;
-  const leaves = (): Promise<void> => (++turns === 10 ? Promise.reject(new Error('gone')) : Promise.resolve());
+  const leaves = (): Promise<void> => (++turns > 9 ? Promise.reject(new Error('gone')) : Promise.resolve());
   const left = faults.releaseKeys({ ...ALL, turn: leaves });
-  left.catch(() => undefined);
-  while (turns < 10) await new Promise((resolve) => setImmediate(resolve));
-  const another = faults.releaseKeys(ALL);
-  await assert.rejects(faults.releaseKeys(ALL), { code: 'RATE_LIMITED' });
-  while (waiting.length < 1_128) await new Promise((resolve) => setImmediate(resolve));
+  while (waiting.length < 1_000) await new Promise((resolve) => setImmediate(resolve));
   for (const go of waiting.splice(0)) go();
-  await assert.rejects(left, /gone/);
-  assert.equal((await another).length, 1_000);
+  assert.equal((await left).length, 1_000);
+  assert.ok(turns > 9);
+  // While it is read nothing is done yet.
+  await assert.rejects(faults.releaseKeys({ ...ALL, turn: () => Promise.reject(new Error('gone')) }), /gone/);
+  // Another revision goes live between two parts.
+  let parts = 0;
+  const swapped = (): Promise<void> => {
+    if (++parts === 3) tables.setLiveProjection(P, { revision: 2, artefactId: 'b', classNames: classNames(1) });
+    return Promise.resolve();
+  };
+  await assert.rejects(faults.ofProjection(P, { limit: 1_000, cursor: undefined, turn: swapped }), {
+    code: 'UNAVAILABLE',
+  });
 });
 
 test('the states of one key come in pages where its classes have large ones', async (t) => {

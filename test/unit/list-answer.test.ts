@@ -1,5 +1,6 @@
 // A page of a list is made part by part, each on a turn that is paid for, and costs what it shows.
 import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { OrderedMap } from '../../src/catalog/ordered-map.js';
@@ -30,7 +31,7 @@ async function ask(
 ) {
   const paid: number[] = [];
   const request = { headers: {}, socket: {} } as unknown as IncomingMessage;
-  const response = { destroyed: false };
+  const response = Object.assign(new EventEmitter(), { destroyed: false });
   const enter: Turns['enter'] = (_, cost) => {
     on(paid.push(cost), response);
     return undefined;
@@ -80,6 +81,12 @@ test('what is passed over costs turns too, and is no part of a page', async () =
     [1000, 1001, 1002, 1003, 1004],
   );
   assert.equal(paid.length, 8);
+});
+
+test('a page behind which nothing is told is the last one', async () => {
+  const { page } = await ask({ limit: 5 }, { recordOf: (value) => (value < 5 ? { value } : undefined) });
+  assert.equal(page.items.length, 5);
+  assert.equal(page.nextCursor, undefined);
 });
 
 test('records that are long end a part sooner, make its turn dearer, and end the page', async () => {

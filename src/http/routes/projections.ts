@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Entry, ProjectionEntity } from '../../catalog/catalog.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
+import { firstOf } from '../../core/reads.js';
 import { memoryOf, turnsOf } from '../request-memory.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import { costOfBytes, type Turn } from '../../core/turns.js';
@@ -150,7 +151,7 @@ const listProjections = route({
   serve: async ({ catalog, tenants }, call) => {
     const query = call.query();
     const past = (after: string): Iterable<Entry<'projection'>> => catalog.past('projection', call.tenantId, after);
-    const nowOf = someMayBeLive(past(idOfCursor(query.cursor)))
+    const nowOf = someMayBeLive(firstOf(past(idOfCursor(query.cursor)), query.limit))
       ? await nowOfTenant(await tenants.open(call.tenantId), turnsOf(call))
       : undefined;
     return answerList(call, query, {
