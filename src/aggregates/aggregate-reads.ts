@@ -6,7 +6,7 @@ import type { Bindings } from './bindings.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
 import { inSlices } from '../core/slices.js';
 import { costOfListed, LISTED_AT_ONCE, type Turn } from '../core/turns.js';
-import { firstOf, jsonBytes, LIST_BYTES, PAGE_BYTES } from '../core/reads.js';
+import { firstOf, jsonBytes, LIST_BYTES, PAGE_BYTES, STATES_READ_BYTES } from '../core/reads.js';
 import type { FoldAnswer } from './reducer-turns.js';
 import type { Reducers } from './reducers.js';
 import { TYPES_AT_ONCE } from '../store/event-type-counts.js';
@@ -40,9 +40,6 @@ export interface AggregateReadsOptions {
 
 /** Of aggregates that were faulted so many are looked at for a page: states of a binding before this one have no faults any more. */
 const LOOKED_AT = 1_000;
-
-/** Of their states so many bytes are read on a turn. */
-const FAULTS_READ_AT_ONCE = 256 * 1024;
 
 export interface TypeFaultsQuery {
   readonly aggregateType: string;
@@ -100,7 +97,7 @@ export class AggregateReads {
     let [bytes, read, looked] = [0, 0, 0];
     for (;;) {
       await this.#turn(turn, Math.min(limit, LISTED_AT_ONCE));
-      const most = { read: read + FAULTS_READ_AT_ONCE, looked: looked + LISTED_AT_ONCE };
+      const most = { read: read + STATES_READ_BYTES, looked: looked + LISTED_AT_ONCE };
       let isEnd = true;
       for (const aggregateId of tables.faults.aggregates(aggregateType, upTo ?? after)) {
         if (looked === LOOKED_AT || read >= PAGE_BYTES) return { faults, upTo };

@@ -3,7 +3,10 @@ import { buffer } from 'node:stream/consumers';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { SourceText } from './code-host.js';
 
-/** So many characters are written at a time, bytes inflated: an upload may have 20 MB, and all of it in one go would hold the event loop for a tenth of a second. */
+/**
+ * So many characters are written at a time, bytes inflated: an upload may have 20 MB, and all of it in one go would hold the event loop
+ * for a tenth of a second.
+ */
 const AT_ONCE = 64 * 1024;
 /** A member of gzip ends with the checksum and the length of what it holds. */
 const TRAILER_BYTES = 8;

@@ -7,6 +7,9 @@ export const FOLD_READ_BYTES = 512 * 1024;
 /** The same while clients are about: what is read in one go is decoded in one go. */
 export const SHORT_FOLD_READ_BYTES = 64 * 1024;
 
+/** Of states so many bytes are read on a turn, where they are read beside what is asked for. */
+export const STATES_READ_BYTES = 256 * 1024;
+
 /** What a chunk that somebody sends costs beside its bytes, where these are bounded: it may have one. */
 export const CHUNK_COST_BYTES = 256;
 

@@ -33,7 +33,7 @@ import {
   type DescribedStates,
   type KnownState,
 } from './described-states.js';
-import type { SourceFile, StoredSources } from './source-file.js';
+import type { SourceFile } from './source-file.js';
 import { boundTypes, unambiguous } from './binding-records.js';
 import { ProjectionRevisions } from './projection-revisions.js';
 import { boundClass } from './reducer-choice.js';
@@ -65,6 +65,7 @@ export interface DeploymentServiceOptions extends Pick<CompilationsOptions, 'ret
 const UPLOAD_RETRY_SECONDS = 5;
 /** Types that a reducer is bound to, in a refusal. */
 const TYPES_TOLD = 20;
+
 /** Uploads, compilations and bindings: each step is in the catalog before the next, so that a restart goes on where it was. */
 export class DeploymentService implements Deployments {
   readonly #options: DeploymentServiceOptions;
@@ -384,17 +385,21 @@ export class DeploymentService implements Deployments {
   }
 
   async #sources(artefactId: string): Promise<PackedSources> {
-    const bytes = await this.#options.catalog.artefacts.get(artefactId, 'sources');
-    if (bytes === undefined) throw new Error(`the sources of artefact ${artefactId} are not in the log`);
-    return new PackedSources(bytes);
+    const sources = await this.#keptSources(artefactId);
+    if (sources === undefined) throw new Error(`the sources of artefact ${artefactId} are not in the log`);
+    return sources;
   }
 
-  async uploadedSources(artefactId: string): Promise<StoredSources> {
-    const bytes = await this.#options.catalog.artefacts.get(artefactId, 'sources');
-    if (bytes === undefined)
+  async uploadedSources(artefactId: string): Promise<PackedSources> {
+    const sources = await this.#keptSources(artefactId);
+    if (sources === undefined)
       throw new StatefoldError('NOT_FOUND', `the sources of artefact ${artefactId} are not kept any more`);
-    const sources = new PackedSources(bytes);
-    return { bytes: sources.jsonBytes, chunks: sources.chunks() };
+    return sources;
+  }
+
+  async #keptSources(artefactId: string): Promise<PackedSources | undefined> {
+    const bytes = await this.#options.catalog.artefacts.get(artefactId, 'sources');
+    return bytes && new PackedSources(bytes);
   }
 
   async describeStates(tenantId: string, page: DescribedPage): Promise<DescribedStates> {

@@ -1,7 +1,8 @@
 import type { BindingEntity, EndpointEntity, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
 import type { EndpointConfig } from '../webhooks/endpoints.js';
 import type { DescribedPage, DescribedStates, KnownState } from './described-states.js';
-import type { SourceFile, StoredSources } from './source-file.js';
+import type { PackedSources } from '../code-host/packed-sources.js';
+import type { SourceFile } from './source-file.js';
 import type { ProjectionReached } from './upload-waits.js';
 import type { ProjectionCheck, ReducerCheck } from './upload-checks.js';
 
@@ -59,7 +60,7 @@ export interface Deployments {
   /** Changes the notifications of a projection, and no code: no revision comes of it. `NOT_FOUND`, `WEBHOOK_URL_REFUSED`. */
   configureProjection(tenantId: string, projectionId: string, notifications: NotificationConfig): Promise<Notified>;
   /** As they were uploaded. `NOT_FOUND`: they are not kept any more. */
-  uploadedSources(artefactId: string): Promise<StoredSources>;
+  uploadedSources(artefactId: string): Promise<PackedSources>;
   deleteProjection(tenantId: string, projectionId: string): Promise<void>;
   /** To the code that was live before, or to that of `revision`. `NO_EARLIER_REVISION`, `NOT_FOUND`, `REVISION_NOT_COMPILED`. */
   rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer>;

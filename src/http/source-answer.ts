@@ -1,4 +1,4 @@
-import type { StoredSources } from '../deployments/source-file.js';
+import type { PackedSources } from '../code-host/packed-sources.js';
 import { drained } from './answer.js';
 import { memoryOf, turnsOf, type Answered } from './request-memory.js';
 
@@ -16,12 +16,12 @@ const UNIT_BYTES = 64 * 1024;
 export async function answerSources(
   { request, response, requestId }: SourcesCall,
   members: Readonly<Record<string, string | number>>,
-  { bytes, chunks }: StoredSources,
+  sources: Pick<PackedSources, 'jsonBytes' | 'chunks'>,
 ): Promise<void> {
   const turn = turnsOf({ request, response });
   const before = Buffer.from(`${JSON.stringify(members).slice(0, -1)},"files":`);
   const after = Buffer.from('}');
-  const length = before.length + bytes + after.length;
+  const length = before.length + sources.jsonBytes + after.length;
   memoryOf(request)?.answer(response, length);
   response.writeHead(200, [
     ...['Content-Type', 'application/json; charset=utf-8'],
@@ -30,7 +30,7 @@ export async function answerSources(
   ]);
   if (request.method === 'HEAD') return void response.end();
   response.write(before);
-  for await (const chunk of chunks) {
+  for await (const chunk of sources.chunks()) {
     await turn(chunk.length / UNIT_BYTES);
     if (!response.write(chunk)) await drained(response);
   }

@@ -8,7 +8,7 @@ import type { LiveProjection, PartitionTables } from '../store/partition-tables.
 import type { ExpectedFault } from '../aggregates/aggregates.js';
 import type { StorageRoom } from '../aggregates/events-writer.js';
 import type { Fault } from '../core/event.js';
-import { fitting, jsonBytes, LIST_BYTES, PAGE_BYTES } from '../core/reads.js';
+import { fitting, jsonBytes, LIST_BYTES, PAGE_BYTES, STATES_READ_BYTES } from '../core/reads.js';
 import { overSlices } from '../core/slices.js';
 import { costOfListed, LISTED_AT_ONCE, onTurns, type Turn } from '../core/turns.js';
 import type { ReleaseMode } from '../core/records.js';
@@ -89,8 +89,6 @@ const KEYS_UNDER_WAY = 2 * KEYS_PER_REQUEST;
 const RETRY_SECONDS = 5;
 
 const atOnce: Turn = () => Promise.resolve();
-/** Of states so many bytes are read on a turn. */
-const PART_BYTES = 256 * 1024;
 
 /** Key and class. */
 type Place = readonly [string, number];
@@ -257,7 +255,7 @@ export class TenantFaults implements Faults {
     for (const one of this.#held(projectionId, after)) {
       part.push(one);
       read += one.read;
-      if (part.length === size || read >= PART_BYTES) return false;
+      if (part.length === size || read >= STATES_READ_BYTES) return false;
     }
     return true;
   }

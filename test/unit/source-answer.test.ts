@@ -30,7 +30,7 @@ async function world(t: TestContext, chunkOf: (i: number) => Buffer = () => Buff
   const budget = new MemoryBudget({ processBytes: 1 << 30, tenantBytes: 1 << 30 });
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
     RequestMemory.begin(request, 't', { ...UNBOUNDED_REQUESTS, budget, turns: { enter } as Turns });
-    const stored = { bytes: COUNT * CHUNK, chunks: chunks() };
+    const stored = { jsonBytes: COUNT * CHUNK, chunks };
     answerSources({ request, response, requestId: 'r-1' }, { reducerId: 'a' }, stored).catch(() => response.destroy());
   };
   const server = createServer(serve).listen(0, '127.0.0.1');
