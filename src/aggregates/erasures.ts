@@ -2,9 +2,11 @@ import { backOff } from '../core/back-off.js';
 import { BytePace } from '../core/byte-pace.js';
 import type { Clock } from '../core/clock.js';
 import type { Logger } from '../core/logger.js';
+import { descendingOnce } from '../core/descending.js';
+import { chunksOf } from '../core/parts.js';
 import { pause } from '../core/pause.js';
 import { ERASED_BASE, type EventsBody, type TransactionValue } from '../core/records.js';
-import { inSlices, mapped, nextTurn } from '../core/slices.js';
+import { nextTurn } from '../core/slices.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { EventsLog } from '../log/journal/events-log.js';
 import { recordsAt } from '../log/journal/known-end.js';
@@ -30,6 +32,8 @@ export type ErasedPartition = OwnedPartition & AnsweringPartition;
 
 /** How many records are read, or tombstoned, at a time. */
 const AT_ONCE = 256;
+/** So many keys are held between redactions and tombstones. */
+const KEYS_HELD = 4096;
 /** How many erasures are looked at in a turn. */
 const LOOKED_AT_ONCE = 500;
 /** How many of the first ones, whose size nobody knows; of the next ones as many as take about so many bytes. */
@@ -136,54 +140,90 @@ export class Erasures {
 
   /** Resolves when the log has tombstones for all that it had of the aggregate. */
   async #erase(aggregateId: string): Promise<void> {
-    const { tables, partition, log, ref } = this.#options;
+    const { partition, log } = this.#options;
     await partition.caughtUpAsOwner();
-    // As texts: a small buffer is a part of a pool, in which the events that were read with it would stay, all of the aggregate.
-    const dead: string[] = [];
+    const keys = new Keys();
     // Once, unless a former owner writes meanwhile: its redaction of a record may be the one that counts.
     for (let isWhole = false; !isWhole && !this.#closed;) {
       await log.refresh();
-      const counted = await inSlices(mapped(tables.recordsOf(aggregateId), (offset) => offset));
-      const voids = new Set(tables.voids('events'));
-      // The index here has nothing of what a former owner redacted, whose originals may be in the log still.
-      const redacted = log.redactedOf(aggregateId);
-      const offsets = ascendingOnce([...counted, ...voids, ...redacted]);
-      const partly = new Set<number>();
-      dead.length = 0;
-      const ordered = this.inOrder(offsets);
-      for (let at = 0, atOnce = FIRST_AT_ONCE; at < ordered.length && !this.#closed;) {
-        const slice = ordered.slice(at, at + atOnce);
-        at += slice.length;
-        const ascending = slice.toSorted((a, b) => a - b);
-        // Before the records are read: what a former owner took out meanwhile is not said to be out of what is read without it.
-        const erased = await log.erasedFrom(ascending);
-        const records = await recordsAt(log, ref, ascending, () => this.#closed);
-        const bytes = records.reduce((sum, { value }) => sum + (value?.length ?? 0), 0);
-        atOnce = Math.max(1, Math.min(AT_ONCE, 4 * atOnce, Math.floor((BYTES_AT_ONCE * slice.length) / (bytes + 1))));
-        const found = new Map(records.map((record) => [record.offset, record]));
-        let rewritten = 0;
-        for (const record of slice.flatMap((offset) => found.get(offset) ?? [])) {
-          const before = erased.get(record.offset) ?? [];
-          const { isDead, isRedacted } = await this.#without(record, { aggregateId, before, voids });
-          if (isDead) dead.push(record.key.toString('latin1'));
-          if (!isRedacted) continue;
-          partly.add(record.offset);
-          rewritten += record.value?.length ?? 0;
-        }
-        await nextTurn();
-        const wait = this.#pace.msAfter(rewritten);
-        if (wait > 0) await pause(wait, this.#closing);
+      const redacted: number[] = [];
+      keys.clear();
+      for await (const part of this.#without(aggregateId)) {
+        keys.add(part.dead);
+        redacted.push(...part.redacted);
       }
-      isWhole = await this.isTakenOut(aggregateId, [...partly]);
+      isWhole = await this.isTakenOut(aggregateId, redacted);
     }
     // After all redactions: a reader that finds a record gone knows what is left of the other aggregates in it.
-    for (let at = 0; at < dead.length && !this.#closed; at += AT_ONCE)
-      await log.append(
-        ref,
-        dead.slice(at, at + AT_ONCE).map((key) => ({ key: Buffer.from(key, 'latin1'), value: null })),
-      );
+    if (keys.held !== undefined) await this.#tombstone(keys.held);
+    else for await (const { dead } of this.#without(aggregateId)) await this.#tombstone(dead);
     await log.tidy();
     if (this.#closed) throw new Error('the tenant is closed');
+  }
+
+  async #tombstone(keys: readonly string[]): Promise<void> {
+    const { log, ref } = this.#options;
+    for (const some of chunksOf(keys, AT_ONCE)) {
+      if (this.#closed) return;
+      await log.append(
+        ref,
+        some.map((key) => ({ key: Buffer.from(key, 'latin1'), value: null })),
+      );
+    }
+  }
+
+  /**
+   * Redacts what the log has of the aggregate, part by part, the last record first: there may be as many as events. Who folds before
+   * all are redacted sees the aggregate up to some record, and nothing of it behind. If the first were redacted first, such a reader
+   * would see later parts without those that they rest on, and take whole transactions for void.
+   */
+  async *#without(aggregateId: string): AsyncGenerator<WithoutPart> {
+    const { tables, log } = this.#options;
+    const voids = new Set(tables.voids('events'));
+    // The index here has nothing of what a former owner redacted, whose originals may be in the log still.
+    const others = [...voids, ...log.redactedOf(aggregateId)].sort((a, b) => b - a);
+    const offsets = descendingOnce(tables.recordsOf(aggregateId), others);
+    try {
+      for (let atOnce = FIRST_AT_ONCE; !this.#closed;) {
+        const some = taken(offsets, atOnce);
+        if (some.length === 0) return;
+        const part = await this.#partWithout(some, aggregateId, voids);
+        yield part;
+        atOnce = Math.max(
+          1,
+          Math.min(AT_ONCE, 4 * atOnce, Math.floor((BYTES_AT_ONCE * some.length) / (part.bytes + 1))),
+        );
+        await nextTurn();
+        const wait = this.#pace.msAfter(part.rewritten);
+        if (wait > 0) await pause(wait, this.#closing);
+      }
+    } finally {
+      offsets.return(undefined);
+    }
+  }
+
+  async #partWithout(
+    descending: readonly number[],
+    aggregateId: string,
+    voids: ReadonlySet<number>,
+  ): Promise<WithoutPart> {
+    const { log, ref } = this.#options;
+    const ascending = descending.toReversed();
+    // Before the records are read: what a former owner took out meanwhile is not said to be out of what is read without it.
+    const erased = await log.erasedFrom(ascending);
+    const records = await recordsAt(log, ref, ascending, () => this.#closed);
+    const part = { dead: [] as string[], redacted: [] as number[], bytes: 0, rewritten: 0 };
+    for (const record of records.toReversed()) {
+      const { offset, key, value } = record;
+      const before = erased.get(offset) ?? [];
+      const { isDead, isRedacted } = await this.#recordWithout(record, { aggregateId, before, voids });
+      part.bytes += value?.length ?? 0;
+      if (isDead) part.dead.push(key.toString('latin1'));
+      if (!isRedacted) continue;
+      part.redacted.push(offset);
+      part.rewritten += value?.length ?? 0;
+    }
+    return part;
   }
 
   /** The redaction that counts for each of the records is without the aggregate: only then are they tombstoned. */
@@ -193,19 +233,10 @@ export class Erasures {
   }
 
   /**
-   * The order in which ascending records are redacted: the last one first. Who folds before all are redacted sees the aggregate up to
-   * some record, and nothing of it behind. If the first were redacted first, such a reader would see later parts without those that
-   * they rest on, and take whole transactions for void.
-   */
-  inOrder(offsets: readonly number[]): readonly number[] {
-    return offsets.toReversed();
-  }
-
-  /**
    * Whether the record is to go. A redaction first keeps what else is in it, without this aggregate and those that were taken out
    * before; an aggregate that is erased after this one is still in it.
    */
-  async #without(
+  async #recordWithout(
     record: LogRecord,
     {
       aggregateId,
@@ -233,9 +264,45 @@ export class Erasures {
   }
 }
 
-/** Each once. They are in order for the most part, which takes less than a set of them. */
-const ascendingOnce = (offsets: number[]): readonly number[] =>
-  offsets.sort((a, b) => a - b).filter((offset, i) => offset !== offsets[i - 1]);
+interface WithoutPart {
+  /** Keys of records that are to go, the last one first. As texts: a small buffer is a part of a pool, in which all that was read with it would stay. */
+  readonly dead: readonly string[];
+  /** Offsets of records that others stand in for from now on. */
+  readonly redacted: readonly number[];
+  /** Of all that was read, and of those that were redacted. */
+  readonly bytes: number;
+  readonly rewritten: number;
+}
+
+/** Those of an aggregate, as long as they are not many: then they are read again, since it may have more than memory holds. */
+class Keys {
+  #keys: string[] | undefined = [];
+
+  get held(): readonly string[] | undefined {
+    return this.#keys;
+  }
+
+  add(keys: readonly string[]): void {
+    if (this.#keys === undefined) return;
+    if (this.#keys.length + keys.length > KEYS_HELD) this.#keys = undefined;
+    else this.#keys.push(...keys);
+  }
+
+  clear(): void {
+    this.#keys = [];
+  }
+}
+
+/** The next ones, at most so many. */
+function taken(numbers: Iterator<number, void>, most: number): readonly number[] {
+  const some: number[] = [];
+  while (some.length < most) {
+    const next = numbers.next();
+    if (next.done === true) break;
+    some.push(next.value);
+  }
+  return some;
+}
 
 const NOTHING = Buffer.from('{}');
 const NO_ID = Buffer.alloc(16);

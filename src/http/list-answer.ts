@@ -3,10 +3,10 @@ import { eventLoop } from '../core/event-loop.js';
 import { LIST_BYTES } from '../core/reads.js';
 import { firstIndex } from '../core/first-index.js';
 import { costOfBytes, costOfListed, LISTED_AT_ONCE } from '../core/turns.js';
+import { JsonWriter } from './json-writer.js';
+import { badCursor } from './parameters.js';
 import { idOfCursor, type PageAsked } from './records.js';
 import { memoryOf, turnsOf } from './request-memory.js';
-
-import { JsonWriter } from './json-writer.js';
 
 /** Of a route that lists. */
 export interface ListCall {
@@ -23,7 +23,7 @@ interface Listed<T> {
 export interface List<T> {
   /** Of the answer's member. */
   readonly name: string;
-  /** The entries behind an id, ascending. It is asked again on each turn. */
+  /** The entries behind an id, in the list's order; all behind none. It is asked again on each turn. */
   readonly past: (after: string) => Iterable<Listed<T>>;
   /** What is told of one; undefined: it is passed over. */
   readonly recordOf: (value: T) => object | undefined;
@@ -35,6 +35,18 @@ export interface List<T> {
 export function pastIn<T>(entries: readonly Listed<T>[]): (after: string) => Iterable<Listed<T>> {
   const sorted = [...entries].sort((a, b) => (a.id < b.id ? -1 : 1));
   return (after) => sorted.slice(firstIndex(sorted.length, (at) => (sorted[at] as Listed<T>).id > after));
+}
+
+/** The same of a list from its newest on: what is told of an entry as its id is its place. @throws StatefoldError INVALID_REQUEST */
+export function beforeIn<T>(items: readonly T[], placeOf: (item: T) => number): (after: string) => Iterable<Listed<T>> {
+  const entries = items
+    .map((value) => ({ id: String(placeOf(value)), value }))
+    .sort((a, b) => Number(b.id) - Number(a.id));
+  return (after) => {
+    if (!/^\d{0,16}$/.test(after)) throw badCursor();
+    const before = after === '' ? Number.POSITIVE_INFINITY : Number(after);
+    return entries.slice(firstIndex(entries.length, (at) => Number((entries[at] as Listed<T>).id) < before));
+  };
 }
 
 /** A part of a page ends past so many bytes, too: records may be long. */

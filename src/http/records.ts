@@ -9,7 +9,6 @@ import type {
 import { projectionFault, type ArtefactFaultRecord } from '../deployments/artefact-health.js';
 import type { UnboundType } from '../deployments/binding-records.js';
 import type { Notified } from '../deployments/deployments.js';
-import { fitting, jsonBytes } from '../core/reads.js';
 import { SCOPES } from '../core/scopes.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionLife } from '../projections/projections.js';
@@ -138,23 +137,4 @@ export function idOfCursor(cursor: string | undefined): string {
   const id = Buffer.from(cursor ?? '', 'base64url').toString('utf8');
   if (Buffer.from(id).toString('base64url') !== (cursor ?? '')) throw badCursor();
   return id;
-}
-
-/** One page of a list from its newest on: `cursor` is the place of the last one of the page before, in base64url. */
-export function pageBefore<T extends object>(
-  items: readonly T[],
-  placeOf: (item: T) => number,
-  { limit, cursor }: PageAsked,
-): { readonly items: readonly T[]; readonly nextCursor: string | undefined } {
-  const text = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString('utf8');
-  if (text !== undefined && (!/^\d{1,16}$/.test(text) || Buffer.from(text).toString('base64url') !== cursor))
-    throw badCursor();
-  const before = text === undefined ? Number.POSITIVE_INFINITY : Number(text);
-  const rest = [...items].sort((a, b) => placeOf(b) - placeOf(a)).filter((item) => placeOf(item) < before);
-  const { shown, more } = fitting(rest, limit, jsonBytes);
-  const last = shown.at(-1);
-  return {
-    items: shown,
-    nextCursor: last !== undefined && more ? Buffer.from(String(placeOf(last))).toString('base64url') : undefined,
-  };
 }

@@ -1,3 +1,4 @@
+import { descendingOnce } from '../core/descending.js';
 import type { SwapCause } from '../core/change.js';
 import type { Head, RememberedCommand } from '../core/append-rules.js';
 import type { Fault } from '../core/event.js';
@@ -267,6 +268,10 @@ function* descending(pairs: readonly number[], from: number, to: number): Genera
     if ((pairs[i] ?? 0) >= from && (pairs[i] ?? 0) <= to) yield [pairs[i] ?? 0, pairs[i + 1] ?? 0];
 }
 
+function* offsetsOf(rows: Iterable<readonly [unknown, unknown]>): Generator<number> {
+  for (const [, offset] of rows) yield offset as number;
+}
+
 /** The tables of one tenant partition: typed names over one section of the local store. */
 export class PartitionTables {
   readonly section: StoreSection;
@@ -432,11 +437,12 @@ export class PartitionTables {
   addControl(aggregateId: string, offset: number): void {
     this.section.set(`${TABLES.controls}${aggregateId}${SEPARATOR}${padded(offset)}`, offset);
   }
-  /** Where the log has records of the aggregate that count, in no order, and some several times: there may be as many as events. */
-  *recordsOf(aggregateId: string): Generator<number> {
-    for (const [, offset] of this.commitOffsets(aggregateId, 0, Number.MAX_SAFE_INTEGER)) yield offset;
+  /** Where the log has records of the aggregate that count, the last one first: there may be as many as events. */
+  recordsOf(aggregateId: string): Generator<number> {
     const base = `${TABLES.controls}${aggregateId}${SEPARATOR}`;
-    for (const [, offset] of this.section.range(base, pastAll(base))) yield offset as number;
+    const controls = this.section.range(base, pastAll(base), { reverse: true });
+    const commits = this.commitOffsets(aggregateId, 0, Number.MAX_SAFE_INTEGER, true);
+    return descendingOnce(offsetsOf(commits), offsetsOf(controls));
   }
 
   addToType(aggregateType: string, aggregateId: string): void {

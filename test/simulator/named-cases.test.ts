@@ -9,6 +9,7 @@ import { mutant } from './mutant.js';
 import { Erasures } from '../../src/aggregates/erasures.js';
 import { PartitionReader } from '../../src/log/journal/partition-reader.js';
 import { ToldOfSwap } from '../../src/projections/told-of-swap.js';
+import { PartitionTables } from '../../src/store/partition-tables.js';
 import { truthOf } from './truth.js';
 import {
   CHANGES,
@@ -844,9 +845,12 @@ describe('cases of the model', () => {
       );
       return end === 3 ? 0 : 1;
     },
-    Erasures.prototype,
-    'inOrder',
-    () => (offsets) => offsets,
+    PartitionTables.prototype,
+    'recordsOf',
+    (original) =>
+      function* (this: PartitionTables, aggregateId: string) {
+        yield* [...original.call(this, aggregateId)].reverse();
+      },
   );
 
   named('nothing is tombstoned before what counts of each record is without the aggregate', HALF_ERASED, lateRedaction);

@@ -76,7 +76,7 @@ test('where the commits of an erased aggregate lay goes in slices, and what is s
   tables.erase('a-1', { aggregateType: 'a', offset: 6000, timestamp: 1 });
   assert.deepEqual(
     [...tables.recordsOf('a-1')],
-    [...Array.from({ length: commits }, (_, i) => 2 * i), 5000],
+    [5000, ...Array.from({ length: commits }, (_, i) => 2 * (commits - 1 - i))],
     'until its records are out of the log they are found',
   );
   assert.equal(tables.erasedRows.removeSome(20), false);

@@ -3,14 +3,13 @@ import type { Catalog, EndpointSource } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_EVENT_TYPE, MAX_STATE_KEY } from '../../core/names.js';
 import type { Attempt } from '../../webhooks/attempt-store.js';
-import type { EndpointOperations } from '../../webhooks/endpoint-operations.js';
+import type { DeadLetterWithId, EndpointOperations } from '../../webhooks/endpoint-operations.js';
 import { projectionOf, type EndpointWithUrl } from '../../webhooks/endpoint-entities.js';
 import { MAX_OWN_HEADERS, ownHeaderErrors } from '../../webhooks/own-headers.js';
 import { errorOf } from '../../webhooks/webhook-sender.js';
 import { json, optionalJson, refuse } from '../bodies.js';
 import { described, paging, type Parameter } from '../parameters.js';
-import { answerList, pastIn } from '../list-answer.js';
-import { pageBefore } from '../records.js';
+import { answerList, beforeIn, pastIn } from '../list-answer.js';
 import { memoryOf } from '../request-memory.js';
 import type { Call } from '../route.js';
 import { component, integer, listOf, secret, text, timestamp, version } from '../schema.js';
@@ -369,7 +368,7 @@ const outcomeOf: Parameter<string | undefined> = described(
   'Only those that were delivered, that failed, or that were answered by this status of HTTP, like 503, or this class, like 5xx.',
 );
 
-function has(status: string, attempt: Attempt): boolean {
+function has(status: string, attempt: Pick<Attempt, 'error' | 'status'>): boolean {
   if (status === 'delivered' || status === 'failed') return (attempt.error === undefined) === (status === 'delivered');
   const answered = String(attempt.status ?? '');
   return status.endsWith('xx') ? answered.startsWith(status.charAt(0)) : answered === status;
@@ -389,14 +388,11 @@ const listAttempts = route({
     const endpoint = endpoints.require(call.tenantId, call.parameter('id'));
     const { status, ...asked } = call.query();
     const all = await endpointOperations.attempts(endpoint);
-    const { items, nextCursor } = pageBefore(
-      status === undefined ? all : all.filter((attempt) => has(status, attempt)),
-      ({ n }) => n,
-      asked,
-    );
-    call.answer(200, {
-      attempts: items.map(({ n: _n, position, ...attempt }) => ({ ...attempt, ...placeJson(endpoint, position) })),
-      nextCursor,
+    await answerList(call, asked, {
+      name: 'attempts',
+      past: beforeIn(all, ({ n }) => n),
+      recordOf: ({ n: _n, position, ...attempt }: Attempt) =>
+        status === undefined || has(status, attempt) ? { ...attempt, ...placeJson(endpoint, position) } : undefined,
     });
   },
 });
@@ -413,14 +409,10 @@ const listDeadLetters = route({
   errors: ['NOT_FOUND'],
   serve: ({ endpoints, endpointOperations }, call) => {
     const endpoint = endpoints.require(call.tenantId, call.parameter('id'));
-    const { items, nextCursor } = pageBefore(
-      endpointOperations.deadLetters(endpoint),
-      ({ position }) => position,
-      call.query(),
-    );
-    call.answer(200, {
-      parked: items.map(({ position, ...letter }) => ({ ...letter, ...placeJson(endpoint, position) })),
-      nextCursor,
+    return answerList(call, call.query(), {
+      name: 'parked',
+      past: beforeIn(endpointOperations.deadLetters(endpoint), ({ position }) => position),
+      recordOf: ({ position, ...letter }: DeadLetterWithId) => ({ ...letter, ...placeJson(endpoint, position) }),
     });
   },
 });
