@@ -1,4 +1,4 @@
-import { InvariantError } from '../core/errors.js';
+import { InvariantError, StatefoldError } from '../core/errors.js';
 import { eventsOf, type AggregateCommit, type StoredCommit, type StoredEvent } from '../core/event.js';
 import { PAGE_BYTES, READ_BYTES } from '../core/reads.js';
 import { costOfListed, type Turn } from '../core/turns.js';
@@ -30,6 +30,8 @@ class ReadSize {
 interface ReadCommits {
   readonly commits: readonly AggregateCommit[];
   readonly bytes: number;
+  /** Of the offsets, how many of the first ones these are. */
+  readonly looked: number;
 }
 
 /** A commit that somebody waits for. */
@@ -69,15 +71,22 @@ export class AggregateHistory {
   async #readAsked(): Promise<void> {
     while (this.#asked.length > 0) {
       const all = this.#asked.splice(0).sort((a, b) => a.offset - b.offset);
-      while (all.length > 0) this.#askedSize.was(await this.#readFor(all.splice(0, this.#askedSize.commits)));
+      while (all.length > 0) this.#askedSize.was(await this.#readFor(all));
     }
     this.#isReading = false;
   }
 
-  /** Resolves with the bytes that were read. */
-  async #readFor(asked: readonly Asked[]): Promise<number> {
+  /** Takes the first ones. Resolves with the bytes that were read. */
+  async #readFor(all: Asked[]): Promise<number> {
+    let asked = all.splice(0, this.#askedSize.commits);
     try {
-      const commits = await this.#at([...new Set(asked.map(({ offset }) => offset))]);
+      const offsets = [...new Set(asked.map(({ offset }) => offset))];
+      const { commits, looked } = await this.#at(offsets);
+      const cutAt = offsets[looked];
+      if (cutAt !== undefined) {
+        all.unshift(...asked.filter(({ offset }) => offset >= cutAt));
+        asked = asked.filter(({ offset }) => offset < cutAt);
+      }
       const found = new Map(commits.map((commit) => [commit.offset, commit]));
       for (const { offset, resolve, reject } of asked) {
         const commit = found.get(offset);
@@ -91,18 +100,30 @@ export class AggregateHistory {
     }
   }
 
-  /** Commits at ascending offsets that the index gave. */
-  async #at(offsets: readonly number[]): Promise<StoredCommit[]> {
-    return commitsOf(await this.#feed.at(offsets));
+  /** Commits at ascending offsets that the index gave, as many as are about so many bytes. */
+  async #at(
+    offsets: readonly number[],
+  ): Promise<{ readonly commits: readonly StoredCommit[]; readonly looked: number }> {
+    const { items, looked } = await this.#feed.at(offsets, READ_BYTES);
+    return { commits: commitsOf(items), looked };
   }
 
   /** What the commits at the offsets added to the aggregate: of a transaction its part. */
   async #partsAt(aggregateId: string, offsets: readonly number[]): Promise<ReadCommits> {
-    const whole = await this.#at(offsets);
+    const { commits: whole, looked } = await this.#at(offsets);
     const commits = whole.flatMap((commit) =>
       commit.parts === undefined ? [commit] : commit.parts.filter((part) => part.aggregateId === aggregateId),
     );
-    return { commits, bytes: bytesOf(whole) };
+    return { commits, bytes: bytesOf(whole), looked };
+  }
+
+  /** The last of ascending ones, from the last one on: what is read from the log are its first ones, so that fewer are asked for where these are much. */
+  async #partsBefore(aggregateId: string, ascending: readonly number[]): Promise<ReadCommits> {
+    for (let offsets = ascending; ;) {
+      const { commits, bytes, looked } = await this.#partsAt(aggregateId, offsets);
+      if (looked === offsets.length) return { commits: commits.toReversed(), bytes, looked };
+      offsets = offsets.slice(Math.ceil(offsets.length / 2));
+    }
   }
 
   /** Commits of an aggregate that hold events of versions in [from, to], in chunks; ascending, or all descending. */
@@ -124,23 +145,22 @@ export class AggregateHistory {
   ): AsyncGenerator<ReadCommits> {
     const first = this.#tables.commitBaseOf(aggregateId, from);
     if (first === undefined || to < from) return;
-    const chunk = async (offsets: number[]): Promise<ReadCommits> => {
-      if (turn !== undefined) await turn(costOfListed(offsets.length));
-      if (!reverse) return this.#partsAt(aggregateId, offsets);
-      const { commits, bytes } = await this.#partsAt(aggregateId, offsets.reverse());
-      return { commits: commits.toReversed(), bytes };
-    };
     const size = new ReadSize();
     let offsets: number[] = [];
+    const chunk = async (): Promise<ReadCommits> => {
+      if (turn !== undefined) await turn(costOfListed(offsets.length));
+      const read = await (reverse
+        ? this.#partsBefore(aggregateId, offsets.toReversed())
+        : this.#partsAt(aggregateId, offsets));
+      offsets = offsets.slice(read.looked);
+      size.was(read.bytes);
+      return read;
+    };
     for (const [, offset] of this.#tables.commitOffsets(aggregateId, first, to - 1, reverse)) {
       offsets.push(offset);
-      if (offsets.length < size.commits) continue;
-      const read = await chunk(offsets);
-      yield read;
-      offsets = [];
-      size.was(read.bytes);
+      while (offsets.length >= size.commits) yield await chunk();
     }
-    if (offsets.length > 0) yield await chunk(offsets);
+    while (offsets.length > 0) yield await chunk();
   }
 
   async events(query: EventsQuery, head: number): Promise<EventsPage> {
@@ -154,15 +174,15 @@ export class AggregateHistory {
     const from = Math.max(1, fromVersion);
     const last = Math.min(toVersion, head);
     const to = Math.min(last, from + limit - 1);
-    const events: StoredEvent[] = [];
-    let [bytes, bytesRead] = [0, 0];
+    const page = new Page(from, to, 1);
+    let [bytesRead, isWhole] = [0, true];
     for await (const read of this.#read(aggregateId, from, to, false, turn)) {
-      for (const commit of read.commits)
-        for (const event of eventsOf(commit))
-          if (event.version >= from && event.version <= to && bytes < PAGE_BYTES) bytes += push(events, event);
+      for (const commit of read.commits) for (const event of eventsOf(commit)) page.add(event);
       bytesRead += read.bytes;
-      if (bytes >= PAGE_BYTES || bytesRead >= PAGE_BYTES) break;
+      isWhole = !page.isFull && bytesRead < PAGE_BYTES;
+      if (!isWhole) break;
     }
+    const events = page.end(isWhole);
     const reached = events.at(-1)?.version ?? to;
     return { events, nextVersion: reached < last && from <= last ? reached + 1 : undefined };
   }
@@ -173,15 +193,15 @@ export class AggregateHistory {
   ): Promise<EventsPage> {
     const from = Math.min(fromVersion ?? head, head);
     const to = Math.max(toVersion, from - limit + 1, 1);
-    const events: StoredEvent[] = [];
-    let [bytes, bytesRead] = [0, 0];
+    const page = new Page(from, to, -1);
+    let [bytesRead, isWhole] = [0, true];
     for await (const read of this.#read(aggregateId, to, from, true, turn)) {
-      for (const commit of read.commits)
-        for (const event of [...eventsOf(commit)].reverse())
-          if (event.version <= from && event.version >= to && bytes < PAGE_BYTES) bytes += push(events, event);
+      for (const commit of read.commits) for (const event of [...eventsOf(commit)].reverse()) page.add(event);
       bytesRead += read.bytes;
-      if (bytes >= PAGE_BYTES || bytesRead >= PAGE_BYTES) break;
+      isWhole = !page.isFull && bytesRead < PAGE_BYTES;
+      if (!isWhole) break;
     }
+    const events = page.end(isWhole);
     const reached = events.at(-1)?.version ?? to;
     return { events, nextVersion: reached > Math.max(toVersion, 1) && from >= to ? reached - 1 : undefined };
   }
@@ -190,7 +210,49 @@ export class AggregateHistory {
 const bytesOf = (commits: readonly StoredCommit[]): number =>
   commits.reduce((sum, commit) => sum + bytesOfCommit(commit), 0);
 
-const push = (events: StoredEvent[], event: StoredEvent): number => (
-  events.push(event),
-  event.data.length + (event.metadata?.length ?? 0) + 200
-);
+/** What is around an event in memory, about. */
+const EVENT_BYTES = 200;
+
+/**
+ * The events of versions from one to another, both inclusive, in their order. The index may have been given up while they were read, and
+ * has had holes since: a page with one is none.
+ */
+class Page {
+  readonly #events: StoredEvent[] = [];
+  readonly #step: 1 | -1;
+  /** Of the event that comes next. */
+  #version: number;
+  /** Events that are missing still. */
+  #left: number;
+  #bytes = 0;
+
+  constructor(from: number, to: number, step: 1 | -1) {
+    this.#version = from;
+    this.#left = Math.max(0, step * (to - from) + 1);
+    this.#step = step;
+  }
+
+  get isFull(): boolean {
+    return this.#bytes >= PAGE_BYTES;
+  }
+
+  /** Those before the first one, and behind the last one, are passed over. */
+  add(event: StoredEvent): void {
+    const behind = this.#step * (event.version - this.#version);
+    if (behind < 0 || this.#left === 0 || this.isFull) return;
+    if (behind > 0) throw unreadable();
+    this.#events.push(event);
+    this.#version += this.#step;
+    this.#left--;
+    this.#bytes += event.data.length + (event.metadata?.length ?? 0) + EVENT_BYTES;
+  }
+
+  /** `isWhole`: all that there is was read. */
+  end(isWhole: boolean): readonly StoredEvent[] {
+    if (isWhole && this.#left > 0) throw unreadable();
+    return this.#events;
+  }
+}
+
+const unreadable = (): StatefoldError =>
+  new StatefoldError('UNAVAILABLE', 'this process gave the aggregate up meanwhile; send the request again');

@@ -4,7 +4,6 @@ import { GENERATION_STRIDE, type Fault, type OrderedState } from '../core/event.
 import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings } from './bindings.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
-import { inSlices } from '../core/slices.js';
 import { costOfListed, LISTED_AT_ONCE, type Turn } from '../core/turns.js';
 import { firstOf, jsonBytes, LIST_BYTES, PAGE_BYTES, STATES_READ_BYTES } from '../core/reads.js';
 import type { FoldAnswer } from './reducer-turns.js';
@@ -19,7 +18,8 @@ import type {
   AggregateTypeSummary,
   EventsPage,
   EventsQuery,
-  EventTypesSummary,
+  EventTypesPage,
+  EventTypeSummary,
 } from './aggregates.js';
 
 /** The partition of the log that answers rest on. */
@@ -127,14 +127,26 @@ export class AggregateReads {
     this.#mustBeLeft(query.aggregateId);
     const head = this.#options.tables.head(query.aggregateId);
     if (head === undefined) throw noAggregate(query.aggregateId);
+    let refused: unknown;
+    const turn: Turn = async (cost) => {
+      try {
+        await query.turn?.(cost);
+        // What is read behind a turn is of this process still.
+        this.#options.partition.mustAnswer();
+      } catch (error) {
+        refused = error;
+        throw error;
+      }
+    };
     try {
-      const page = await this.#options.history.events(query, head.version);
-      // The aggregate may have been erased while its events were read.
+      const page = await this.#options.history.events({ ...query, ...(query.turn && { turn }) }, head.version);
+      // The aggregate may have been erased while its events were read, or the partition given up.
       this.#mustBeLeft(query.aggregateId);
+      this.#options.partition.mustAnswer();
       const fault = this.row(query.aggregateId, head.type)?.fault;
       return fault === undefined ? page : { ...page, fault };
     } catch (error) {
-      if (error instanceof InvariantError || error instanceof StatefoldError) throw error;
+      if (error === refused || error instanceof InvariantError || error instanceof StatefoldError) throw error;
       throw new StatefoldError('UNAVAILABLE', 'the log could not be read now; send the request again', {
         cause: error,
       });
@@ -193,15 +205,30 @@ export class AggregateReads {
     }
   }
 
-  /** All event types that are counted, ascending by name; or this one. */
-  async eventTypes(only?: string, turn?: Turn): Promise<EventTypesSummary> {
+  async eventTypes({ after, limit, turn }: TypesQuery): Promise<EventTypesPage> {
     await this.#options.partition.caughtUpAsOwner();
-    const { eventTypes } = this.#options.tables;
-    // The first part too: of all who asked meanwhile the log answered at once.
-    const next = turn && ((): Promise<void> => this.#turn(turn, TYPES_AT_ONCE));
-    if (next !== undefined && only === undefined) await next();
-    const counted = only === undefined ? await inSlices(eventTypes.list(), next) : [eventTypes.of(only) ?? []].flat();
-    return { eventTypes: counted, others: eventTypes.others };
+    const types: EventTypeSummary[] = [];
+    const page = (upTo: string | undefined): EventTypesPage => {
+      return { eventTypes: types, upTo, others: this.#options.tables.eventTypes.others };
+    };
+    for (let [from, bytes] = [after, 0]; ;) {
+      // The first part too: of all who asked meanwhile the log answered at once.
+      if (turn !== undefined) await this.#turn(turn, TYPES_AT_ONCE);
+      let read = 0;
+      for (const type of firstOf(this.#options.tables.eventTypes.past(from), TYPES_AT_ONCE)) {
+        if (types.length === limit || bytes >= LIST_BYTES) return page(from);
+        types.push(type);
+        bytes += type.aggregateTypes.reduce((sum, { length }) => sum + length, type.eventType.length);
+        from = type.eventType;
+        read++;
+      }
+      if (read < TYPES_AT_ONCE) return page(undefined);
+    }
+  }
+
+  async eventType(eventType: string): Promise<EventTypeSummary | undefined> {
+    await this.#options.partition.caughtUpAsOwner();
+    return this.#options.tables.eventTypes.of(eventType);
   }
 
   async state(aggregateType: string, aggregateId: string): Promise<AggregateState> {

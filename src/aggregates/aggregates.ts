@@ -41,8 +41,10 @@ export interface Aggregates {
   list(query: AggregatesQuery): Promise<AggregatesPage>;
   /** Ascending by name; unless given, all of them. */
   types(query?: TypesQuery): Promise<readonly AggregateTypeSummary[]>;
-  /** The types of the tenant's events, or of these the one. `turn`: asked for before each part of all is read. */
-  eventTypes(only?: string, turn?: Turn): Promise<EventTypesSummary>;
+  /** The types of the tenant's events, ascending by name. */
+  eventTypes(query: TypesQuery): Promise<EventTypesPage>;
+  /** Undefined: it is not counted, or there is no such event. */
+  eventType(eventType: string): Promise<EventTypeSummary | undefined>;
   /** How far the reducer that is bound now has caught up with the type's aggregates; undefined where none is bound. */
   catchUp(aggregateType: string): Progress | undefined;
   /**
@@ -143,9 +145,11 @@ export interface EventTypeSummary {
   readonly aggregateTypes: readonly string[];
 }
 
-export interface EventTypesSummary {
+export interface EventTypesPage {
   /** Ascending by name; where there are very many, the types that came first. */
   readonly eventTypes: readonly EventTypeSummary[];
+  /** More may follow behind this name; undefined: these are all. */
+  readonly upTo: string | undefined;
   /** How many events are of types that are not listed. */
   readonly others: number;
 }

@@ -215,12 +215,13 @@ export class Reducers implements TurnFold {
     try {
       const items: Planned[] = [];
       let begun = this.#read;
-      let slices: ShortSlices | undefined;
+      const slices: { awaited?: ShortSlices; others?: ShortSlices } = {};
       for (const share of shares.values()) {
         // What a client waits for goes on at once while no other tenant's does.
         if (background.clientsAreAbout && (background.isShared || !isAwaited(share))) {
-          slices ??= new ShortSlices(isAwaited(share) ? nextTurnOfAppend : nextTurn);
-          const turn = slices.next();
+          const turn = isAwaited(share)
+            ? (slices.awaited ??= new ShortSlices(nextTurnOfAppend)).next()
+            : (slices.others ??= new ShortSlices(nextTurn)).next();
           if (turn !== undefined) await turn;
         }
         const prepared = await this.#prepare(share);

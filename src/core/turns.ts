@@ -23,7 +23,7 @@ export interface Asker {
   readonly isTenant?: boolean;
   /** Of those who share one share: they take turns within it. */
   readonly within?: string;
-  /** Where it has gone the turn may come early: there is nothing to be done on it. */
+  /** Where it goes while it waits the turn may come early: there is nothing to be done on it. */
   readonly connection?: Connection;
 }
 
@@ -130,7 +130,9 @@ export class Turns {
 
   /** Undefined: it may begin at once. Else it is to wait for the promise, and then begin on that very turn. */
   enter(tenantId: string, wanted: number, asker: Asker = CLIENT): Promise<void> | undefined {
-    const { isTenant = true, within = '', connection } = asker;
+    const { isTenant = true, within = '' } = asker;
+    // One that had gone when it asked would have early turns without end.
+    const connection = asker.connection?.destroyed === true ? undefined : asker.connection;
     if (isTenant) this.#clients.asked(tenantId);
     // What takes more than a round, takes a round.
     const cost = Math.min(wanted, this.#round);

@@ -4,7 +4,7 @@ import { READ_BYTES } from '../core/reads.js';
 import type { SharedCache } from '../core/shared-cache.js';
 import { overSlices } from '../core/slices.js';
 import type { BodyCodec } from '../log/codec/codec.js';
-import { readBelow, recordsAt } from '../log/journal/known-end.js';
+import { readBelow, someRecordsAt } from '../log/journal/known-end.js';
 import { reached } from '../log/journal/retry.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 import type { Budget, Feed, ItemKind, Page } from './feed.js';
@@ -32,6 +32,13 @@ export interface LogFeedOptions<B extends { readonly kind: string }, T> {
   readonly folded: { readonly position: number };
   /** What is left of an item now, whenever it is read; undefined: nothing. Without it all of it. */
   readonly left?: Left<T> | undefined;
+}
+
+/** What is at offsets, up to so many bytes. */
+export interface Picked<T> {
+  readonly items: readonly T[];
+  /** So many of the offsets, the first ones, were looked at. */
+  readonly looked: number;
 }
 
 export interface Left<T> {
@@ -180,20 +187,23 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     return { items: this.#left(items), end };
   }
 
-  /** Items at ascending offsets that an index gave; those that were erased, or may be dropped and were, are left out. */
-  async at(offsets: readonly number[]): Promise<T[]> {
+  /**
+   * Items at ascending offsets that an index gave; those that were erased, or may be dropped and were, are left out. Of what is read from
+   * the log about `maxBytes`, and at least one offset, is looked at.
+   */
+  async at(offsets: readonly number[], maxBytes = Infinity): Promise<Picked<T>> {
     const old = offsets.filter((offset) => offset < this.#tail.start);
     // Taken before the log is waited for: the tail may drop them meanwhile.
     const recent = offsets.slice(old.length).map((offset) => this.#recentAt(offset));
+    if (old.length === 0) return { items: this.#left(recent), looked: offsets.length };
+    const { log, ref } = this.#options;
+    const { records, looked } = await reached(someRecordsAt(log, ref, old, maxBytes));
+    if (records.length < looked) await this.#mustStartBy(old[0] ?? 0);
     const items: T[] = [];
-    if (old.length > 0) await this.#decodeEach(await this.#recordsAt(old), items);
-    return [...this.#left([...items, ...recent])];
-  }
-
-  async #recordsAt(offsets: readonly number[]): Promise<readonly LogRecord[]> {
-    const records = await reached(recordsAt(this.#options.log, this.#options.ref, offsets));
-    if (records.length < offsets.length) await this.#mustStartBy(offsets[0] ?? 0);
-    return records;
+    await this.#decodeEach(records, items);
+    return looked < old.length
+      ? { items: this.#left(items), looked }
+      : { items: this.#left([...items, ...recent]), looked: offsets.length };
   }
 
   /** Something at or behind the offset is not there: alone of what was erased that may be. @throws InvariantError */

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CHUNK_COST_BYTES } from '../core/reads.js';
+import { JsonParts } from './json-writer.js';
 import { knownError, problemOf, type Problem } from './problem.js';
 import { COUNTED_BYTES, memoryOf } from './request-memory.js';
 
@@ -24,7 +25,7 @@ export function answerJson(
   response: ServerResponse,
   status: number,
   requestId: string,
-  body: Buffer | string,
+  body: Buffer | string | JsonParts,
   further: readonly string[] = [],
 ): void {
   if (response.destroyed || response.headersSent) return;
@@ -42,9 +43,17 @@ export function answerJson(
     requestId,
     ...further,
   ]);
-  response.end(body);
+  if (body instanceof JsonParts) endInParts(response, body);
+  else response.end(body);
   // A small one that isn't taken at once is one of many that a client leaves unread.
   if (length <= COUNTED_BYTES && response.writableLength > 0) memoryOf(response.req)?.answer(response, length, true);
+}
+
+function endInParts(response: ServerResponse, { parts }: JsonParts): void {
+  response.cork();
+  for (const part of parts) response.write(part);
+  response.end();
+  response.uncork();
 }
 
 /** Answers with the problem document of whatever was thrown. `raw`: further members of it, whose values are JSON text already. */

@@ -103,7 +103,8 @@ const home = (of: AggregateHome, deadlines: Deadlines): AggregateHome => ({
 const aggregates = (of: Aggregates, deadlines: Deadlines): Aggregates => ({
   list: (query) => deadlines.within(of.list(query), lateRead),
   types: (query) => deadlines.within(of.types(query), lateRead),
-  eventTypes: (only, turn) => deadlines.within(of.eventTypes(only, turn), lateRead),
+  eventTypes: (query) => deadlines.within(of.eventTypes(query), lateRead),
+  eventType: (eventType) => deadlines.within(of.eventType(eventType), lateRead),
   catchUp: (aggregateType) => of.catchUp(aggregateType),
   eventsPerSecond: (aggregateType) => of.eventsPerSecond(aggregateType),
   keptGenerations: (aggregateType) => of.keptGenerations(aggregateType),
@@ -111,7 +112,7 @@ const aggregates = (of: Aggregates, deadlines: Deadlines): Aggregates => ({
 
 const projections = (of: Projections, deadlines: Deadlines): Projections => ({
   states: (query) => deadlines.within(of.states(query), lateRead),
-  statesOf: (projectionId, key, cursor) => deadlines.within(of.statesOf(projectionId, key, cursor), lateRead),
+  statesOf: (query) => deadlines.within(of.statesOf(query), lateRead),
   // Its reader takes as long as it takes.
   snapshot: (query) => of.snapshot(query),
   // It waits as long as its client asked.

@@ -1,12 +1,31 @@
 import { eventLoop } from '../core/event-loop.js';
-import { onTurns, type Turn } from '../core/turns.js';
+import { costOfBytes, costOfListed, LISTED_AT_ONCE, type Turn } from '../core/turns.js';
+
+/** A part of a list ends past so many bytes, too: items may be long. */
+const PART_BYTES = 64 * 1024;
+
+/** JSON text in the order of its parts, which nobody puts together: an answer of megabytes is written as it is. */
+export class JsonParts {
+  readonly parts: readonly Buffer[];
+
+  constructor(parts: readonly Buffer[]) {
+    this.parts = parts;
+  }
+
+  get length(): number {
+    return this.parts.reduce((sum, { length }) => sum + length, 0);
+  }
+}
 
 /**
  * Writes JSON in which some values are bytes that must stay as they are (`data`, `state`): text and slices are gathered
  * and copied once.
  */
 export class JsonWriter {
-  readonly #parts: Buffer[] = [];
+  /** Of lists on turns: each is put together on its own turn. */
+  readonly #whole: Buffer[] = [];
+  #parts: Buffer[] = [];
+  #bytes = 0;
   #text = '';
 
   /** JSON text as it stands. */
@@ -32,6 +51,7 @@ export class JsonWriter {
   bytes(value: Buffer): this {
     this.#flush();
     this.#parts.push(value);
+    this.#bytes += value.length;
     return this;
   }
 
@@ -46,25 +66,54 @@ export class JsonWriter {
     return this;
   }
 
-  /** The same, part by part, each on a turn of its own. */
+  /** The same, part by part, each on a turn of its own, which costs what the last one came to. */
   async listOnTurns<T>(items: readonly T[], turn: Turn, write: (item: T) => void): Promise<this> {
-    let first = true;
-    for await (const part of onTurns(items, turn)) {
-      if (!first) this.#text += ',';
-      first = false;
-      eventLoop.slice('pages', () => this.list(part, write));
+    let at = 0;
+    const part = (): void => {
+      const end = Math.min(items.length, at + LISTED_AT_ONCE);
+      for (const most = this.#length + PART_BYTES; at < end && this.#length < most; at++) {
+        if (at > 0) this.#text += ',';
+        write(items[at] as T);
+      }
+      this.#join();
+    };
+    for (let cost = costOfListed(Math.min(items.length, LISTED_AT_ONCE)); at < items.length;) {
+      await turn(cost);
+      const before = this.#length;
+      eventLoop.slice('pages', part);
+      cost = Math.max(costOfListed(Math.min(items.length - at, LISTED_AT_ONCE)), costOfBytes(this.#length - before));
     }
     return this;
   }
 
   end(): Buffer {
+    const { parts } = this.endInParts();
+    return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+  }
+
+  endInParts(): JsonParts {
+    this.#join();
+    return new JsonParts(this.#whole);
+  }
+
+  /** Bytes so far; of text that is not ASCII, about. */
+  get #length(): number {
+    return this.#bytes + this.#text.length;
+  }
+
+  #join(): void {
     this.#flush();
-    return Buffer.concat(this.#parts);
+    const [first] = this.#parts;
+    if (first === undefined) return;
+    this.#whole.push(this.#parts.length === 1 ? first : Buffer.concat(this.#parts));
+    this.#parts = [];
   }
 
   #flush(): void {
     if (this.#text === '') return;
-    this.#parts.push(Buffer.from(this.#text));
+    const bytes = Buffer.from(this.#text);
+    this.#parts.push(bytes);
+    this.#bytes += bytes.length;
     this.#text = '';
   }
 }

@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { compareKeys } from '../core/compare-keys.js';
 import { eventLoop } from '../core/event-loop.js';
-import { LIST_BYTES } from '../core/reads.js';
+import { LIST_BYTES, PAGE_BYTES } from '../core/reads.js';
 import { firstIndex } from '../core/first-index.js';
 import { costOfBytes, costOfListed, LISTED_AT_ONCE } from '../core/turns.js';
 import { JsonWriter } from './json-writer.js';
 import { badCursor } from './parameters.js';
 import { idOfCursor, type PageAsked } from './records.js';
-import { memoryOf, turnsOf } from './request-memory.js';
+import { memoryOf, turnsOf, type Answered } from './request-memory.js';
 
 /** Of a route that lists. */
 export interface ListCall {
@@ -27,14 +28,17 @@ export interface List<T> {
   readonly past: (after: string) => Iterable<Listed<T>>;
   /** What is told of one; undefined: it is passed over. */
   readonly recordOf: (value: T) => object | undefined;
+  /** There are more behind the last one that `past` gives. */
+  readonly isCut?: boolean;
   /** Members of the answer beside the list. */
   readonly further?: object;
 }
 
 /** What `past` gives of a list that is there as it is. */
 export function pastIn<T>(entries: readonly Listed<T>[]): (after: string) => Iterable<Listed<T>> {
-  const sorted = [...entries].sort((a, b) => (a.id < b.id ? -1 : 1));
-  return (after) => sorted.slice(firstIndex(sorted.length, (at) => (sorted[at] as Listed<T>).id > after));
+  const sorted = [...entries].sort((a, b) => compareKeys(a.id, b.id));
+  const isPast = (at: number, after: string): boolean => compareKeys((sorted[at] as Listed<T>).id, after) > 0;
+  return (after) => sorted.slice(firstIndex(sorted.length, (at) => isPast(at, after)));
 }
 
 /** The same of a list from its newest on: what is told of an entry as its id is its place. @throws StatefoldError INVALID_REQUEST */
@@ -49,6 +53,11 @@ export function beforeIn<T>(items: readonly T[], placeOf: (item: T) => number): 
   };
 }
 
+/** Held before anything of a list is read. Each partition gives as much as the page may have. */
+export async function memoryOfLists({ request, response }: Answered, partitions = 1): Promise<void> {
+  await memoryOf(request)?.pageOf(response, Math.min(PAGE_BYTES, partitions * LIST_BYTES));
+}
+
 /** A part of a page ends past so many bytes, too: records may be long. */
 const PART_BYTES = 64 * 1024;
 
@@ -57,7 +66,7 @@ const PART_BYTES = 64 * 1024;
  * page before has come to, in base64url. @throws StatefoldError INVALID_REQUEST where it is none
  */
 export async function answerList<T>(call: ListCall, { limit, cursor }: PageAsked, list: List<T>): Promise<void> {
-  await memoryOf(call.request)?.pageOf(call.response, LIST_BYTES);
+  await memoryOfLists(call);
   const turn = turnsOf(call);
   const written: string[] = [];
   let after = idOfCursor(cursor);
@@ -79,7 +88,7 @@ export async function answerList<T>(call: ListCall, { limit, cursor }: PageAsked
       bytes += Buffer.byteLength(json);
       written.push(json);
     }
-    return 'none';
+    return list.isCut === true && after !== '' ? 'more' : 'none';
   };
   let behind: ReturnType<typeof part> = 'left';
   for (let cost = costOfListed(Math.min(limit, LISTED_AT_ONCE)); behind === 'left';) {

@@ -51,7 +51,9 @@ export function turnsOf({ request, response }: Answered): Turn {
   const memory = memoryOf(request);
   return async (cost) => {
     await (memory === undefined ? nextTurn() : memory.turnOf(cost, request.socket));
-    if (response.destroyed) throw new RequestAbortedError('the client closed the connection');
+    // The response is told some rounds after the socket.
+    if (response.destroyed || request.socket.destroyed)
+      throw new RequestAbortedError('the client closed the connection');
   };
 }
 
@@ -95,6 +97,8 @@ export class RequestMemory {
 
   /** Resolves when a page may be built. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */
   async pageOf(response: ServerResponse, bytes = PAGE_BYTES): Promise<void> {
+    // A page is asked for where it begins to be read, and by what tells it.
+    if (this.#answer !== undefined) return;
     const hold = await this.#tenant.acquire('answers', bytes, this.#times.waitMs, this.#whileWaiting);
     this.#answer = hold;
     giveBack(hold, response);

@@ -7,6 +7,7 @@ import type { ErrorCode } from '../core/errors.js';
 import { answerJson } from './answer.js';
 import type { Principal } from './auth.js';
 import type { Body, BodySettings } from './bodies.js';
+import { JsonParts } from './json-writer.js';
 import { onlyParameters, queryOf, readQuery, type Parameters, type Values } from './parameters.js';
 import type { Problem } from './problem.js';
 
@@ -228,7 +229,7 @@ export class Call<N extends string = string, Q extends Parameters = Parameters, 
     send?.();
   }
 
-  answer(status: number, body: object | Buffer): void {
+  answer(status: number, body: object | Buffer | JsonParts): void {
     this.#send(status, body, () => this.#answer(status, body));
   }
 
@@ -237,8 +238,9 @@ export class Call<N extends string = string, Q extends Parameters = Parameters, 
     else Object.assign(this.#held, { status, body, send });
   }
 
-  #answer(status: number, body: object | Buffer): void {
-    answerJson(this.response, status, this.requestId, Buffer.isBuffer(body) ? body : JSON.stringify(body));
+  #answer(status: number, body: object | Buffer | JsonParts): void {
+    const isWritten = Buffer.isBuffer(body) || body instanceof JsonParts;
+    answerJson(this.response, status, this.requestId, isWritten ? body : JSON.stringify(body));
   }
 
   /** Answers without a body. */

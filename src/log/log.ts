@@ -44,6 +44,12 @@ export interface LogPage {
   readonly end: number;
 }
 
+/** Of records that are picked. */
+export interface PickedPage extends LogPage {
+  /** So many of the offsets, the first ones, were looked at; absent: all of them. */
+  readonly looked?: number | undefined;
+}
+
 /** Of one append, on every adapter. */
 export const MAX_APPEND_BYTES = 16 * 1024 * 1024;
 /** What whoever gathers puts into one append, about: much less, so that what it leaves out of its reckoning finds room. */
@@ -103,8 +109,11 @@ export interface Log {
    * With `waitMs` a call at the end may wait so long for the first record, which then comes as soon as it is there.
    */
   read(of: PartitionRef, from: number, maxBytes: number, waitMs?: number): Promise<LogPage>;
-  /** The records at these ascending offsets, those that are there: of the others those below `end` are dropped. Cheap where the log is local. */
-  readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage>;
+  /**
+   * The records at these ascending offsets, those that are there: of the others those below `end` are dropped. Past about `maxBytes` of
+   * records, and at least one offset, those that follow are not looked at. Cheap where the log is local.
+   */
+  readAt(of: PartitionRef, offsets: readonly number[], maxBytes?: number): Promise<PickedPage>;
   /** An answer was behind what the partition is known to hold: what this client remembers of where it lies is looked up anew. */
   doubt(of: PartitionRef): void;
   /** Tells the log's own tools how far the owners of these partitions have come. For display only: it is never read back, and may fail unseen. */

@@ -127,11 +127,12 @@ export class ProjectionChanges implements FollowedFeed<Change> {
         .filter((sequence) => sequence < head);
       if (sequences.length === 0) break;
       let read = 0;
-      for (const change of await this.#changes.all.at(sequences)) {
+      const { items: found, looked } = await this.#changes.all.at(sequences, mostBytes);
+      for (const change of found) {
         read += changeBytes(change);
         if (change.fault === undefined) items.push(change);
       }
-      after = sequences.at(-1) ?? after;
+      after = sequences[looked - 1] ?? after;
       bytes += read;
       if (bytes >= mostBytes && items.length > 0) return { items, end: after + 1 };
       size = read > mostBytes / 4 ? Math.max(1, size >> 2) : size * 2;

@@ -1,7 +1,7 @@
 import { eventLoop } from '../core/event-loop.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
-import { PAGE_BYTES } from '../core/reads.js';
-import { costOfListed, LISTED_AT_ONCE, type Turn } from '../core/turns.js';
+import { PAGE_BYTES, STATES_READ_BYTES } from '../core/reads.js';
+import { costOfBytes, costOfListed, LISTED_AT_ONCE, type Turn } from '../core/turns.js';
 import { SEPARATOR } from '../store/keys.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
@@ -9,6 +9,7 @@ import type { ProjectionBuilds } from './projection-builds.js';
 import type { ProjectionCursor } from './projection-cursor.js';
 import { ProjectionSnapshots, type ProjectionSnapshotsOptions } from './projection-snapshot.js';
 import type {
+  KeyStatesQuery,
   ProjectionLife,
   Projections,
   ProjectionSnapshot,
@@ -83,8 +84,9 @@ export class ProjectionReads implements Projections {
     const { projectionId, limit, bytes: mostBytes = PAGE_BYTES } = query;
     let states: ProjectionState[] = [];
     let { cursor } = query;
+    let cost = costOfListed(LISTED_AT_ONCE);
     for (let bytes = 0, revision: number | undefined; ;) {
-      await turn(costOfListed(LISTED_AT_ONCE));
+      await turn(cost);
       const live = this.#options.tables.liveProjection(projectionId)?.revision;
       if (live !== revision && states.length > 0) {
         states = [];
@@ -93,11 +95,13 @@ export class ProjectionReads implements Projections {
       }
       revision = live;
       const most = Math.min(LISTED_AT_ONCE, limit - states.length);
-      const part = this.#part({ ...query, limit: most, bytes: mostBytes - bytes, cursor });
+      const part = this.#part({ ...query, limit: most, bytes: Math.min(mostBytes - bytes, STATES_READ_BYTES), cursor });
+      const had = bytes;
       for (const state of part.states) {
         states.push(state);
         bytes += bytesOf(state);
       }
+      cost = Math.max(costOfListed(LISTED_AT_ONCE), costOfBytes(bytes - had));
       cursor = part.nextCursor;
       if (cursor === undefined || states.length >= limit || bytes >= mostBytes) return { states, nextCursor: cursor };
     }
@@ -136,9 +140,9 @@ export class ProjectionReads implements Projections {
     return this.#options.tables.liveProjections().map(([projectionId]) => projectionId);
   }
 
-  statesOf(projectionId: string, key: string, cursor?: string): Promise<ProjectionStatesPage> {
+  statesOf({ key, ...query }: KeyStatesQuery): Promise<ProjectionStatesPage> {
     // Of this key alone: no key has the character.
-    return this.states({ projectionId, prefix: key + SEPARATOR, limit: Infinity, cursor });
+    return this.states({ ...query, prefix: key + SEPARATOR, limit: Infinity });
   }
 
   get reached(): number {

@@ -8,7 +8,7 @@ export interface Projections {
   /** Keys of all classes of a projection, ascending by (key, className). */
   states(query: ProjectionStatesQuery): Promise<ProjectionStatesPage>;
   /** The states of one key, one for each class that has any: a page of them, behind the cursor. */
-  statesOf(projectionId: string, key: string, cursor?: string): Promise<ProjectionStatesPage>;
+  statesOf(query: KeyStatesQuery): Promise<ProjectionStatesPage>;
   /**
    * The states as they are now, as changes in pages, ascending by sequence, and at last the sequence up to which they hold. Reading it goes
    * on for as long as its reader takes.
@@ -69,6 +69,9 @@ export interface ProjectionStatesQuery {
   /** Asked for before each part of the page is read; without it all of it is read at once. */
   readonly turn?: Turn;
 }
+
+/** Of all classes. */
+export type KeyStatesQuery = Pick<ProjectionStatesQuery, 'projectionId' | 'cursor' | 'turn'> & { readonly key: string };
 
 export interface ProjectionStatesPage {
   readonly states: readonly ProjectionState[];

@@ -1,5 +1,5 @@
-import type { Sliced } from '../core/slices.js';
-import { compareKeys, pastAll, SEPARATOR } from './keys.js';
+import { compareKeys } from '../core/compare-keys.js';
+import { pastAll, SEPARATOR } from './keys.js';
 import type { StoreSection } from './store-section.js';
 import { TABLES } from './tables.js';
 
@@ -22,6 +22,14 @@ interface Counter extends EventTypeCount {
   aggregateType: string;
   changed: boolean;
 }
+
+const copyOf = ({ eventType, events, firstSeen, lastSeen, aggregateTypes }: Counter): EventTypeCount => ({
+  eventType,
+  events,
+  firstSeen,
+  lastSeen,
+  aggregateTypes: [...aggregateTypes],
+});
 
 /** As it lies in the store. */
 type CounterRow = readonly [events: number, firstSeen: number, lastSeen: number, ...aggregateTypes: string[]];
@@ -109,25 +117,25 @@ export class EventTypeCounts {
     return this.#counters.get(eventType) ?? this.#stored(eventType);
   }
 
-  /** All that are counted as it begins, ascending. */
-  *list(): Sliced<readonly EventTypeCount[]> {
-    const all = new Map<string, EventTypeCount>();
-    for (const { eventType, events, firstSeen, lastSeen, aggregateTypes } of this.#counters.values())
-      all.set(eventType, { eventType, events, firstSeen, lastSeen, aggregateTypes: [...aggregateTypes] });
-    let from = TABLES.eventTypes;
-    for (let read = TYPES_AT_ONCE; read === TYPES_AT_ONCE;) {
-      read = 0;
-      for (const [key, row] of this.#section.range(from, pastAll(TABLES.eventTypes), {
-        limit: TYPES_AT_ONCE,
-      })) {
-        const eventType = key.slice(TABLES.eventTypes.length);
-        if (!all.has(eventType)) all.set(eventType, countOf(eventType, row as CounterRow));
-        from = key + SEPARATOR;
-        read++;
-      }
-      yield;
+  /** Those behind a name, ascending. */
+  *past(after: string): Generator<EventTypeCount> {
+    const inMemory = [...this.#counters.values()]
+      .filter(({ eventType }) => compareKeys(eventType, after) > 0)
+      .sort((a, b) => compareKeys(a.eventType, b.eventType));
+    let next = 0;
+    const from = TABLES.eventTypes + (after === '' ? '' : after + SEPARATOR);
+    for (const [key, row] of this.#section.range(from, pastAll(TABLES.eventTypes))) {
+      const eventType = key.slice(TABLES.eventTypes.length);
+      for (
+        let one = inMemory[next];
+        one !== undefined && compareKeys(one.eventType, eventType) < 0;
+        one = inMemory[++next]
+      )
+        yield copyOf(one);
+      // What is counted now is in memory; the row is as of the last checkpoint.
+      if (inMemory[next]?.eventType !== eventType) yield countOf(eventType, row as CounterRow);
     }
-    return [...all.values()].sort((a, b) => compareKeys(a.eventType, b.eventType));
+    for (const one of inMemory.slice(next)) yield copyOf(one);
   }
 
   /** With each checkpoint: what is in the section is of the records that the checkpoint names. */

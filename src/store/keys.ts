@@ -9,19 +9,6 @@ export const pastAll = (prefix: string): string =>
 /** A number below 2^53 in a key: they sort as the numbers do. */
 export const padded = (n: number): string => n.toString(36).padStart(11, '0');
 
-/** The order of the store: by UTF-8 bytes, which is the order of code points. */
-export function compareKeys(a: string, b: string): number {
-  if (a === b) return 0;
-  const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i++) {
-    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
-    if (x !== y) return isSurrogate(x) !== isSurrogate(y) ? (isSurrogate(x) ? 1 : -1) : x - y;
-  }
-  return a.length - b.length;
-}
-
-const isSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdfff;
-
 /** Of all keys in [from, to) when both end differently: the text that both begin with. */
 export function commonPrefix(from: string, to: string): string {
   let length = 0;

@@ -1,12 +1,13 @@
 import { asBinary, type RootDatabase } from 'lmdb';
 import { UNBOUNDED, type Hold } from '../core/budget.js';
+import { compareKeys } from '../core/compare-keys.js';
 import { eventLoop } from '../core/event-loop.js';
 import { lmdbFailure } from '../core/lmdb-failure.js';
 import type { Logger } from '../core/logger.js';
 import { SharedCache } from '../core/shared-cache.js';
 import { nextTurn } from '../core/slices.js';
 import { within } from '../core/within.js';
-import { commonPrefix, compareKeys } from './keys.js';
+import { commonPrefix } from './keys.js';
 import type { OpenRanges } from './open-ranges.js';
 
 /** What writing one entry takes of the disk, about: the page that it is on. */

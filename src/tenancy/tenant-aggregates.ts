@@ -4,15 +4,14 @@ import type {
   AggregatesQuery,
   TypesQuery,
   AggregateTypeSummary,
-  EventTypesSummary,
+  EventTypesPage,
   EventTypeSummary,
 } from '../aggregates/aggregates.js';
+import { compareKeys } from '../core/compare-keys.js';
 import { encodeCursor } from '../core/cursor.js';
 import type { Progress } from '../core/progress.js';
 import { overSlices } from '../core/slices.js';
-import type { Turn } from '../core/turns.js';
 import { MOST_AGGREGATE_TYPES } from '../store/event-type-counts.js';
-import { compareKeys } from '../store/keys.js';
 import type { TenantInput } from './tenant-input.js';
 
 /** A tenant's aggregates together: what the partitions answer is put together. */
@@ -33,9 +32,15 @@ export class TenantAggregates implements Aggregates {
     return summedTypes(await Promise.all(partitions.map(({ reads }) => reads.types(query))), query?.limit);
   }
 
-  async eventTypes(only?: string, turn?: Turn): Promise<EventTypesSummary> {
+  async eventTypes(query: TypesQuery): Promise<EventTypesPage> {
     const partitions = await this.#input.all();
-    return summedEventTypes(await Promise.all(partitions.map(({ reads }) => reads.eventTypes(only, turn))));
+    return summedEventTypes(await Promise.all(partitions.map(({ reads }) => reads.eventTypes(query))), query.limit);
+  }
+
+  async eventType(eventType: string): Promise<EventTypeSummary | undefined> {
+    const partitions = await this.#input.all();
+    const found = await Promise.all(partitions.map(({ reads }) => reads.eventType(eventType)));
+    return found.filter((one) => one !== undefined).reduce<EventTypeSummary | undefined>(together, undefined);
   }
 
   catchUp(aggregateType: string): Progress | undefined {
@@ -82,28 +87,37 @@ function summedTypes(
     .map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
 }
 
-async function summedEventTypes(summaries: readonly EventTypesSummary[]): Promise<EventTypesSummary> {
-  const [first] = summaries;
-  if (first !== undefined && summaries.length === 1) return first;
+/** As far as all partitions were read. */
+async function summedEventTypes(pages: readonly EventTypesPage[], limit: number): Promise<EventTypesPage> {
+  const [first] = pages;
+  if (first !== undefined && pages.length === 1) return first;
+  const ends = pages.map(({ upTo }) => upTo).filter((upTo) => upTo !== undefined);
+  const end = ends.sort(compareKeys)[0];
   const sums = new Map<string, EventTypeSummary>();
-  const all = summaries.flatMap(({ eventTypes }) => eventTypes);
+  const all = pages.flatMap(({ eventTypes }) => eventTypes);
   await overSlices('pages', all, (type) => {
-    const sum = sums.get(type.eventType);
-    sums.set(type.eventType, sum === undefined ? type : together(sum, type));
+    if (end === undefined || compareKeys(type.eventType, end) <= 0)
+      sums.set(type.eventType, together(sums.get(type.eventType), type));
   });
+  const types = [...sums.values()].sort((a, b) => compareKeys(a.eventType, b.eventType));
+  const shown = types.slice(0, limit);
   return {
-    eventTypes: [...sums.values()].sort((a, b) => compareKeys(a.eventType, b.eventType)),
-    others: summaries.reduce((sum, { others }) => sum + others, 0),
+    eventTypes: shown,
+    upTo: shown.length < types.length ? shown.at(-1)?.eventType : end,
+    others: pages.reduce((sum, { others }) => sum + others, 0),
   };
 }
 
-const together = (a: EventTypeSummary, b: EventTypeSummary): EventTypeSummary => ({
-  eventType: a.eventType,
-  events: a.events + b.events,
-  firstSeen: Math.min(a.firstSeen, b.firstSeen),
-  lastSeen: Math.max(a.lastSeen, b.lastSeen),
-  aggregateTypes: [...new Set([...a.aggregateTypes, ...b.aggregateTypes])].slice(0, MOST_AGGREGATE_TYPES),
-});
+const together = (a: EventTypeSummary | undefined, b: EventTypeSummary): EventTypeSummary =>
+  a === undefined
+    ? b
+    : {
+        eventType: a.eventType,
+        events: a.events + b.events,
+        firstSeen: Math.min(a.firstSeen, b.firstSeen),
+        lastSeen: Math.max(a.lastSeen, b.lastSeen),
+        aggregateTypes: [...new Set([...a.aggregateTypes, ...b.aggregateTypes])].slice(0, MOST_AGGREGATE_TYPES),
+      };
 
 /** Undefined where no partition has one. */
 function summedProgress(parts: readonly (Progress | undefined)[]): Progress | undefined {

@@ -137,6 +137,28 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
       assert.deepEqual((await log.readAt(ref, [])).records, []);
     });
 
+    it('reads records at offsets up to some bytes, and says how many were looked at', async () => {
+      // Near and far ones, in batches of one and of several.
+      for (let i = 0; i < 60; i++) await log.append(ref, [record(`k${i}`, 'x'.repeat(1000)), record(`s${i}`, 's')]);
+      const wanted = Array.from({ length: 60 }, (_, i) => 2 * i);
+      for (const maxBytes of [1, 999, 1000, 1001, 5500, 59_000, ALL]) {
+        const found: number[] = [];
+        for (let left = wanted; left.length > 0;) {
+          const { records, end, looked = left.length } = await log.readAt(ref, left, maxBytes);
+          assert.ok(looked >= 1 && looked <= left.length);
+          assert.ok(end > (left[looked - 1] ?? 0));
+          const bytes = records.reduce((sum, { value }) => sum + (value?.length ?? 0), 0);
+          assert.ok(looked === left.length || bytes >= Math.min(maxBytes, 1000), `${bytes} of ${maxBytes}`);
+          found.push(...records.map(({ offset }) => offset));
+          left = left.slice(looked);
+        }
+        assert.deepEqual(found, wanted);
+      }
+      const { records, looked = wanted.length } = await log.readAt(ref, wanted, 3000);
+      assert.ok(looked < wanted.length, 'the rest is not looked at');
+      assert.equal(records.length, looked);
+    });
+
     it('tells with each answer how far the log goes', async () => {
       const other = { topic: 'statefold.kept', partition: 1 };
       assert.deepEqual(await log.read(other, 0, ALL), { records: [], end: 0 });

@@ -45,6 +45,7 @@ class MemoryAggregates implements Aggregates {
   readonly list = unasked;
   readonly types = unasked;
   readonly eventTypes = unasked;
+  readonly eventType = unasked;
   readonly release = unasked;
   readonly erase = unasked;
   readonly commands: AppendCommand[] = [];

@@ -278,7 +278,7 @@ test('on the embedded log, 9: each partition has snapshots of its own, from whic
   results.push(...(await appendAll([other], 1500, 1600)));
   await settled(log, successor);
   await holds(log, results);
-  const { eventTypes } = await successor.aggregates.eventTypes();
+  const { eventTypes } = await successor.aggregates.eventTypes({ after: '', limit: 1_000 });
   assert.deepEqual(
     eventTypes.map(({ eventType, events }) => [eventType, events]),
     [['Paid', results.reduce((sum, { eventIds }) => sum + eventIds.length, 0)]],

@@ -64,6 +64,16 @@ test('what is left of redacted records is read from the log, a bounded amount at
   );
   assert.deepEqual(places((await events.readAt(REF, [3, 40])).records), [expected(3), expected(40)]);
   assert.equal(events.redactedOf('a').length, RECORDS);
+
+  // By their offsets, too, however little the log itself has of them.
+  const picked: (readonly [number, number | undefined, number | undefined])[] = [];
+  for (let left = Array.from({ length: RECORDS }, (_, offset) => offset); left.length > 0;) {
+    const { records, looked = left.length } = await events.readAt(REF, left, 4 * MIB);
+    assert.ok(looked >= 1 && looked <= 4, `${looked} MiB of 4`);
+    picked.push(...places(records));
+    left = left.slice(looked);
+  }
+  assert.deepEqual(picked, read);
 });
 
 test('a redaction that another owner has replaced and tombstoned is not missed', async (t) => {

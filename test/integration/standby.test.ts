@@ -96,7 +96,7 @@ for (const { name, skip, open } of LOGS) {
         standby.aggregates.types(),
         standby.first.state('account', 'account-1'),
         standby.projections.states({ projectionId: 'p', prefix: '', limit: 10, cursor: undefined }),
-        standby.projections.statesOf('p', 'city 1'),
+        standby.projections.statesOf({ projectionId: 'p', key: 'city 1', cursor: undefined }),
         standby.faults.ofProjection('p', { limit: 1, cursor: undefined }),
       ]);
       for (const refusal of refusals)

@@ -25,7 +25,9 @@ test('a swap, a rollback, a trim and a drop of many keys hold the event loop for
   };
   await wholeLife(world, seat, measured, async () => {
     assert.equal(seat.task.projections.life(PROJECTION).live?.revision, 4);
-    const [state] = (await seat.task.projections.statesOf(PROJECTION, keyOf(KEYS - 1))).states;
+    const [state] = (
+      await seat.task.projections.statesOf({ projectionId: PROJECTION, key: keyOf(KEYS - 1), cursor: undefined })
+    ).states;
     assert.equal(state?.state?.toString(), stateOf(1, keyOf(KEYS - 1)));
   });
   assert.equal(seat.rows('s'), 0);

@@ -152,11 +152,20 @@ export class SimLog {
           });
         return waitMs > 0 ? this.#ahead(owner, of, from, waitMs, read) : read();
       },
-      readAt: (of, offsets) =>
+      readAt: (of, offsets, maxBytes = Infinity) =>
         served(`read ${short(of)} at ${offsets.join(', ')}`, () => {
           const end = this.#knownEnd(owner, of);
           const there = offsets.filter((offset) => offset < end);
-          return { records: there.flatMap((at) => this.#partition(of)[at] ?? []).filter(({ gone }) => !gone), end };
+          const records: Stored[] = [];
+          let bytes = 0;
+          for (const [looked, at] of there.entries()) {
+            if (bytes >= maxBytes) return { records, end, looked };
+            const record = this.#partition(of)[at];
+            if (record === undefined || record.gone) continue;
+            records.push(record);
+            bytes += record.value?.length ?? 0;
+          }
+          return { records, end };
         }),
       doubt: () => undefined,
       reportPositions: () => undefined,

@@ -141,11 +141,11 @@ test('the states of one key come in pages where its classes have large ones', as
   const reads = new ProjectionReads({
     ...{ tables, builds: undefined, projections: { mustServe }, cursor: undefined, changes: undefined },
   } as unknown as ConstructorParameters<typeof ProjectionReads>[0]);
-  const first = await reads.statesOf(P, 'k');
+  const first = await reads.statesOf({ projectionId: P, key: 'k', cursor: undefined });
   assert.ok(first.states.length < 10, `${first.states.length} in one page`);
   const found = [...first.states];
   for (let { nextCursor } = first; nextCursor !== undefined;) {
-    const page = await reads.statesOf(P, 'k', nextCursor);
+    const page = await reads.statesOf({ projectionId: P, key: 'k', cursor: nextCursor });
     found.push(...page.states);
     ({ nextCursor } = page);
   }

@@ -27,13 +27,14 @@ for (let i = 0; i < COUNT; i++) map.set({ id: `type-${String(i).padStart(5, '0')
 async function ask(
   asked: { readonly limit: number; readonly cursor?: string | undefined },
   { recordOf = (value) => ({ value }), further }: Partial<List<number>> = {},
-  on: (nth: number, response: { destroyed: boolean }) => void = () => undefined,
+  on: (nth: number, response: { destroyed: boolean }, socket: { destroyed?: boolean }) => void = () => undefined,
 ) {
   const paid: number[] = [];
-  const request = { headers: {}, socket: {} } as unknown as IncomingMessage;
+  const socket: { destroyed?: boolean } = {};
+  const request = { headers: {}, socket } as unknown as IncomingMessage;
   const response = Object.assign(new EventEmitter(), { destroyed: false });
   const enter: Turns['enter'] = (_, cost) => {
-    on(paid.push(cost), response);
+    on(paid.push(cost), response, socket);
     return undefined;
   };
   RequestMemory.begin(request, 't', { ...UNBOUNDED_REQUESTS, turns: { enter } as Turns });
@@ -115,6 +116,16 @@ test('who has left gets nothing more read', async () => {
   const leaving = ask({ limit: 1_000 }, {}, (nth, response) => {
     turns = nth;
     response.destroyed = nth === 2;
+  });
+  await assert.rejects(leaving, /closed the connection/);
+  assert.equal(turns, 2);
+});
+
+test('nor does who has left as far as the socket knows, and not yet the response', async () => {
+  let turns = 0;
+  const leaving = ask({ limit: 1_000 }, {}, (nth, _, socket) => {
+    turns = nth;
+    socket.destroyed = nth === 2;
   });
   await assert.rejects(leaving, /closed the connection/);
   assert.equal(turns, 2);

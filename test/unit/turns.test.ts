@@ -86,6 +86,26 @@ describe('turns', () => {
     assert.equal(begun, 1);
   });
 
+  it('come early to who goes while it waits, once: who asks again then waits as all do', async () => {
+    const { turns, next } = world();
+    const socket = { destroyed: false };
+    void turns.enter('a', 16, { connection: socket });
+    let parts = 0;
+    const gone = async (): Promise<void> => {
+      for (;;) {
+        await turns.enter('a', 16, { connection: socket });
+        parts++;
+      }
+    };
+    for (let i = 0; i < 511; i++) void gone();
+    socket.destroyed = true;
+    void gone();
+    for (let i = 0; i < 10; i++) await Promise.resolve();
+    assert.ok(parts <= 512, `${parts} parts without a return to the loop`);
+    await next();
+    assert.ok(parts <= 513, `${parts} parts`);
+  });
+
   it('are half as many in a round while several tenants ask, and two requests at least', async () => {
     const { began, ask, next, clock, clients } = world();
     clients.isShared = true;

@@ -11,7 +11,7 @@ import { bindingHistory } from '../../deployments/binding-records.js';
 import { json } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
 import { badCursor, paging, requireAggregateType, requireName } from '../parameters.js';
-import { answerList, pastIn } from '../list-answer.js';
+import { answerList, memoryOfLists, pastIn } from '../list-answer.js';
 import { idOfCursor, rateOf } from '../records.js';
 import { turnsOf } from '../request-memory.js';
 import {
@@ -108,6 +108,7 @@ const listAggregateTypes = route({
   answers: { 200: listOf('aggregateTypes', AggregateType) },
   serve: async ({ tenants, catalog }, call) => {
     const { tenantId } = call;
+    await memoryOfLists(call, catalog.get('tenant', tenantId)?.value.partitions);
     const tenant = await tenants.open(tenantId);
     const query = call.query();
     const after = idOfCursor(query.cursor);

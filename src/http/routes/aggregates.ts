@@ -3,6 +3,7 @@ import { StatefoldError } from '../../core/errors.js';
 import { isoTimestamp } from '../../core/event.js';
 import { MAX_AGGREGATE_ID } from '../../core/names.js';
 import { optionalJson } from '../bodies.js';
+import { answerItems, memoryOfLists } from '../list-answer.js';
 import { turnsOf } from '../request-memory.js';
 import { aggregateTypeName, described, nameUpTo, paging } from '../parameters.js';
 import { aggregateId, aggregateType, component, listOf, timestamp, version } from '../schema.js';
@@ -26,18 +27,15 @@ const listAggregates = route({
   scope: 'read',
   query: { type: aggregateTypeName, ...paging },
   answers: { 200: listOf('aggregates', Aggregate) },
-  serve: async ({ tenants }, call) => {
+  serve: async ({ tenants, catalog }, call) => {
     const { type, ...page } = call.query();
-    const { aggregates, nextCursor } = await (
-      await tenants.open(call.tenantId)
-    ).aggregates.list({ aggregateType: type, ...page, turn: turnsOf(call) });
-    call.answer(200, {
-      aggregates: aggregates.map((aggregate) => ({
-        ...aggregate,
-        lastModified: isoTimestamp(aggregate.lastModified),
-      })),
-      nextCursor,
-    });
+    await memoryOfLists(call, catalog.get('tenant', call.tenantId)?.value.partitions);
+    const { aggregates: all } = await tenants.open(call.tenantId);
+    const { aggregates: items, nextCursor } = await all.list({ aggregateType: type, ...page, turn: turnsOf(call) });
+    await answerItems(call, 'aggregates', { items, nextCursor }, (aggregate) => ({
+      ...aggregate,
+      lastModified: isoTimestamp(aggregate.lastModified),
+    }));
   },
 });
 

@@ -1,17 +1,18 @@
 import { z } from 'zod';
 import type { EventTypeSummary } from '../../aggregates/aggregates.js';
 import type { EventTypeEntity } from '../../catalog/catalog.js';
+import { compareKeys } from '../../core/compare-keys.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isoTimestamp } from '../../core/event.js';
 import { MAX_EVENT_TYPE } from '../../core/names.js';
-import { onTurns } from '../../core/turns.js';
 import type { SchemaCheck } from '../../event-schemas/event-type-service.js';
 import { KEYWORDS, MAX_SCHEMA_BYTES } from '../../event-schemas/json-schema.js';
 import { json } from '../bodies.js';
 import { unknownMember } from '../nearest-name.js';
 import { described, flag, integerFrom, paging, requireName } from '../parameters.js';
 import { toldErrors } from '../problem.js';
-import { answerList, pastIn } from '../list-answer.js';
+import { answerList, memoryOfLists, pastIn } from '../list-answer.js';
+import { idOfCursor } from '../records.js';
 import { turnsOf } from '../request-memory.js';
 import { aggregateId, anyObject, component, eventType, integer, text, timestamp, version } from '../schema.js';
 import { route } from './dependencies.js';
@@ -92,24 +93,28 @@ const listEventTypes = route({
       nextCursor: text.optional(),
     }),
   },
-  serve: async ({ tenants, eventTypes }, call) => {
+  serve: async ({ tenants, eventTypes, catalog }, call) => {
+    await memoryOfLists(call, catalog.get('tenant', call.tenantId)?.value.partitions);
+    const query = call.query();
+    const after = idOfCursor(query.cursor);
     const turn = turnsOf(call);
-    const counted = await (await tenants.open(call.tenantId)).aggregates.eventTypes(undefined, turn);
-    const all = new Map<string, Told>();
+    const { aggregates } = await tenants.open(call.tenantId);
+    const { eventTypes: counted, others, upTo } = await aggregates.eventTypes({ after, limit: query.limit, turn });
+    const told = new Map<string, Told>();
     for (const entity of eventTypes.list(call.tenantId))
-      all.set(entity.eventType, { id: entity.eventType, value: { entity } });
-    for await (const part of onTurns(counted.eventTypes, turn))
-      for (const count of part)
-        all.set(count.eventType, {
-          id: count.eventType,
-          value: { count, entity: eventTypes.get(call.tenantId, count.eventType) },
-        });
-    const past = pastIn([...all.values()]);
-    return answerList(call, call.query(), {
+      if (upTo === undefined || compareKeys(entity.eventType, upTo) <= 0)
+        told.set(entity.eventType, { id: entity.eventType, value: { entity } });
+    for (const count of counted) {
+      const { eventType: id } = count;
+      told.set(id, { id, value: { count, entity: eventTypes.get(call.tenantId, id) } });
+    }
+    const past = pastIn([...told.values()]);
+    return answerList(call, query, {
       name: 'eventTypes',
       past,
+      isCut: upTo !== undefined,
       recordOf: ({ count, entity }) => record(count, entity),
-      further: { otherEvents: counted.others === 0 ? undefined : counted.others },
+      further: { otherEvents: others === 0 ? undefined : others },
     });
   },
 });
@@ -128,7 +133,7 @@ const getEventType = route({
     const eventType = requireName(call.parameter('type'), 'eventType', MAX_EVENT_TYPE);
     const entity = eventTypes.get(call.tenantId, eventType);
     const { aggregates } = await tenants.open(call.tenantId);
-    const [count] = (await aggregates.eventTypes(eventType)).eventTypes;
+    const count = await aggregates.eventType(eventType);
     if (entity === undefined && count === undefined)
       throw new StatefoldError('NOT_FOUND', `there is no event of type '${eventType}', and no schema for it`);
     call.answer(200, {

@@ -255,7 +255,7 @@ const listEvents = route({
     writer.text(']');
     if (page.nextVersion !== undefined) writer.member('nextVersion', page.nextVersion);
     if (page.fault !== undefined) writer.member('fault', faultForClients(page.fault));
-    call.answer(200, writer.text('}').end());
+    call.answer(200, writer.text('}').endInParts());
   },
 });
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Entry, ProjectionEntity } from '../../catalog/catalog.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
-import { firstOf } from '../../core/reads.js';
+import { firstOf, LIST_BYTES } from '../../core/reads.js';
 import { memoryOf, turnsOf } from '../request-memory.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import { costOfBytes, type Turn } from '../../core/turns.js';
@@ -11,7 +11,7 @@ import type { ProjectionReached } from '../../deployments/upload-waits.js';
 import { isEvent, placeOfPosition, positionOfPlace } from '../../feed/feed-item.js';
 import type { Tenant } from '../../tenancy/tenant.js';
 import { jsonBy, upload } from '../bodies.js';
-import { JsonWriter } from '../json-writer.js';
+import { JsonWriter, type JsonParts } from '../json-writer.js';
 import { answerList } from '../list-answer.js';
 import { CONFIG_FIELD, NotificationConfig, readNotificationConfig } from '../notification-config.js';
 import { anyText, nameUpTo, paging, requireName } from '../parameters.js';
@@ -267,6 +267,7 @@ const getProjection = route({
     const projection = requireProjection(catalog, call.tenantId, call.parameter('id'));
     if (!mayBeLive(projection)) return call.answer(200, projectionRecord(catalog, projection));
     const tenant = await tenants.open(call.tenantId);
+    await memoryOf(call.request)?.pageOf(call.response, LIST_BYTES);
     const turn = turnsOf(call);
     const nowOf = await nowOfTenant(tenant, turn);
     const { projectionId } = projection;
@@ -327,10 +328,12 @@ const getStates = route({
     const { cursor, ...wait } = call.query();
     const { projections } = await tenants.open(call.tenantId);
     await channels.positionWaits.projection(call, projections, projectionId, wait);
-    const { states, nextCursor } = await projections.statesOf(projectionId, key, cursor);
+    await memoryOf(call.request)?.pageOf(call.response);
+    const turn = turnsOf(call);
+    const { states, nextCursor } = await projections.statesOf({ projectionId, key, cursor, turn });
     if (states.length === 0 && cursor === undefined)
       throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
-    call.answer(200, await statesJson(states, nextCursor, turnsOf(call)));
+    call.answer(200, await statesJson(states, nextCursor, turn));
   },
 });
 
@@ -401,7 +404,11 @@ function uploadMessage(projectionId: string, reached: ProjectionReached | undefi
     : 'The projection is compiled, and live.';
 }
 
-async function statesJson(states: readonly StoredState[], nextCursor: string | undefined, turn: Turn): Promise<Buffer> {
+async function statesJson(
+  states: readonly StoredState[],
+  nextCursor: string | undefined,
+  turn: Turn,
+): Promise<JsonParts> {
   const writer = new JsonWriter().text('{"states":[');
   await writer.listOnTurns(states, turn, (state) => {
     writer
@@ -416,5 +423,5 @@ async function statesJson(states: readonly StoredState[], nextCursor: string | u
   });
   writer.text(']');
   if (nextCursor !== undefined) writer.member('nextCursor', nextCursor);
-  return writer.text('}').end();
+  return writer.text('}').endInParts();
 }

@@ -9,7 +9,7 @@ import { MAX_OWN_HEADERS, ownHeaderErrors } from '../../webhooks/own-headers.js'
 import { errorOf } from '../../webhooks/webhook-sender.js';
 import { json, optionalJson, refuse } from '../bodies.js';
 import { described, paging, type Parameter } from '../parameters.js';
-import { answerList, beforeIn, pastIn } from '../list-answer.js';
+import { answerList, beforeIn, memoryOfLists, pastIn } from '../list-answer.js';
 import { memoryOf } from '../request-memory.js';
 import type { Call } from '../route.js';
 import { component, integer, listOf, secret, text, timestamp, version } from '../schema.js';
@@ -387,6 +387,7 @@ const listAttempts = route({
   serve: async ({ endpoints, endpointOperations }, call) => {
     const endpoint = endpoints.require(call.tenantId, call.parameter('id'));
     const { status, ...asked } = call.query();
+    await memoryOfLists(call);
     const all = await endpointOperations.attempts(endpoint);
     await answerList(call, asked, {
       name: 'attempts',

@@ -13,6 +13,7 @@ import {
   type Cleanup,
   type Log,
   type LogPage,
+  type PickedPage,
   type LogRecord,
   type NewRecord,
   type PartitionRef,
@@ -354,13 +355,14 @@ export class LmdbLog implements Log {
     return { records: out, end };
   }
 
-  async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
+  async readAt(of: PartitionRef, offsets: readonly number[], maxBytes = Infinity): Promise<PickedPage> {
     const lane = this.#lane(of);
     const { end: known } = lane;
     const there = offsets.filter((offset) => offset < known);
     const out: LogRecord[] = [];
-    let bytes = 0;
+    let [bytes, picked] = [0, 0];
     for (let i = 0; i < there.length;) {
+      if (picked >= maxBytes) return { records: out, end: known, looked: i };
       const first = there[i] ?? 0;
       const base = this.#baseAtOrBefore(lane, first);
       // Not a copy of its own: it holds until the next look into the database, and what is picked from it is copied.
@@ -369,7 +371,10 @@ export class LmdbLog implements Log {
       const from = i;
       while ((there[i] ?? end) < end) i++;
       if (batch === undefined) continue;
-      out.push(...pickRecords(base, batch, there.slice(from, i)));
+      for (const record of pickRecords(base, batch, there.slice(from, i))) {
+        out.push(record);
+        picked += record.value?.length ?? 0;
+      }
       // A batch is read whole, however little of it is asked for.
       if ((bytes += batch.length) < READ_BYTES) continue;
       bytes = 0;

@@ -5,7 +5,7 @@ import { InvariantError } from '../../core/errors.js';
 import { Gathered } from '../../core/gathered.js';
 import { overSlices } from '../../core/slices.js';
 import { redactionsTopicSpec, redactionsRef } from '../topics.js';
-import type { Log, LogPage, LogRecord, PartitionRef } from '../log.js';
+import type { Log, LogPage, LogRecord, PartitionRef, PickedPage } from '../log.js';
 import { ByOffset } from './by-offset.js';
 import { readBelow, recordsAt } from './known-end.js';
 
@@ -111,16 +111,22 @@ export class EventsLog implements Log {
     return { records: await this.#standIn(merged(records, this.#known.within(from, last), maxBytes)), end };
   }
 
-  async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
-    const page = await this.#log.readAt(of, offsets);
+  async readAt(of: PartitionRef, offsets: readonly number[], maxBytes = Infinity): Promise<PickedPage> {
+    const page = await this.#log.readAt(of, offsets, maxBytes);
     if (!this.#isOurs(of)) return page;
-    const { records, end } = page;
-    if (records.length < offsets.filter((offset) => offset < end).length) await this.refresh();
-    const redacted = offsets.flatMap((offset) => {
+    const { records, end, looked = offsets.length } = page;
+    const asked = offsets.slice(0, looked);
+    if (records.length < asked.filter((offset) => offset < end).length) await this.refresh();
+    const redacted = asked.flatMap((offset) => {
       const kept = this.#known.get(offset);
       return kept === undefined ? [] : [[offset, kept] as const];
     });
-    return redacted.length === 0 ? page : { records: await this.#standIn(merged(records, redacted)), end };
+    if (redacted.length === 0) return page;
+    // What is left of records may be far more than what the log had.
+    const all = merged(records, redacted, maxBytes);
+    const last = all.at(-1)?.offset ?? -1;
+    const isCut = Math.max(records.at(-1)?.offset ?? -1, redacted.at(-1)?.[0] ?? -1) > last;
+    return { records: await this.#standIn(all), end, looked: isCut ? asked.indexOf(last) + 1 : page.looked };
   }
 
   /** What stands at each place: void for every reader, as the record was; where nothing is left of it, no reader needs it. */

@@ -44,13 +44,25 @@ export async function recordsAt(
   offsets: readonly number[],
   stopped?: () => boolean,
 ): Promise<readonly LogRecord[]> {
+  return (await someRecordsAt(log, of, offsets, Infinity, stopped)).records;
+}
+
+/** Of those the first ones, up to about so many bytes: `looked` of the offsets were looked at, at least one where there is one. */
+export async function someRecordsAt(
+  log: Log,
+  of: PartitionRef,
+  offsets: readonly number[],
+  maxBytes: number,
+  stopped?: () => boolean,
+): Promise<{ readonly records: readonly LogRecord[]; readonly looked: number }> {
   const last = offsets.at(-1);
-  if (last === undefined) return [];
-  const { records } = await reaching(log, of, last + 1, stopped, async () => {
-    const page = await log.readAt(of, offsets);
-    return page.records.length === offsets.length ? page : { ...page, behind: page.end <= last };
+  if (last === undefined) return { records: [], looked: 0 };
+  const { records, looked = offsets.length } = await reaching(log, of, last + 1, stopped, async () => {
+    const page = await log.readAt(of, offsets, maxBytes);
+    const asked = page.looked ?? offsets.length;
+    return page.records.length === asked ? page : { ...page, behind: page.end <= (offsets[asked - 1] ?? last) };
   });
-  return records;
+  return { records, looked };
 }
 
 /** The first answer that isn't behind: one with no record, or with some left out, must reach `end`. */

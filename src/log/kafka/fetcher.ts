@@ -1,6 +1,6 @@
 import { InvariantError } from '../../core/errors.js';
 import { pause } from '../../core/pause.js';
-import type { LogPage, LogRecord, PartitionRef } from '../log.js';
+import type { LogPage, LogRecord, PartitionRef, PickedPage } from '../log.js';
 import type { Broker } from '../../kafka/broker.js';
 import { fetchCall, type Fetched } from '../../kafka/calls.js';
 import type { Cluster } from '../../kafka/cluster.js';
@@ -66,7 +66,7 @@ export class Fetcher {
     }
   }
 
-  async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
+  async readAt(of: PartitionRef, offsets: readonly number[], maxBytes = Infinity): Promise<PickedPage> {
     const runs: number[][] = [];
     for (const offset of offsets) {
       const run = runs.at(-1);
@@ -77,15 +77,24 @@ export class Fetcher {
     // Neighbours go to one worker: they are often in one batch, which it then has already.
     const share = Math.max(1, Math.ceil(runs.length / WORKERS));
     let end = (offsets.at(-1) ?? -1) + 1;
+    const picked = { left: maxBytes };
     const found = await Promise.all(
       Array.from({ length: Math.ceil(runs.length / share) }, async (_, worker) => {
         const records: LogRecord[] = [];
-        for (const run of runs.slice(worker * share, (worker + 1) * share))
-          end = Math.min(end, await this.#readRun(of, run, records));
-        return records;
+        for (const run of runs.slice(worker * share, (worker + 1) * share)) {
+          // The first one has something to tell whatever the others found.
+          if (picked.left <= 0 && records.length > 0) return { records, isCutAt: run[0] };
+          const { known, isCutAt } = await this.#readRun(of, run, records, picked);
+          end = Math.min(end, known);
+          if (isCutAt !== undefined) return { records, isCutAt };
+        }
+        return { records, isCutAt: undefined };
       }),
     );
-    return { records: found.flat(), end };
+    const cutAt = found.find(({ isCutAt }) => isCutAt !== undefined)?.isCutAt;
+    const records = found.flatMap((part) => part.records);
+    if (cutAt === undefined) return { records, end };
+    return { records: records.filter(({ offset }) => offset < cutAt), end, looked: offsets.indexOf(cutAt) };
   }
 
   /** Forgets what is held of the topic. */
@@ -95,19 +104,25 @@ export class Fetcher {
     this.#cache = left;
   }
 
-  /** Adds what is there to `out`. Of what isn't, all below the answer is dropped. */
-  async #readRun(of: PartitionRef, offsets: readonly number[], out: LogRecord[]): Promise<number> {
+  /** Adds what is there to `out`. Of what isn't, all below `known` is dropped. `isCutAt`: nothing from there on was looked at. */
+  async #readRun(
+    of: PartitionRef,
+    offsets: readonly number[],
+    out: LogRecord[],
+    picked: { left: number },
+  ): Promise<{ readonly known: number; readonly isCutAt: number | undefined }> {
     const name = `${of.topic}/${of.partition}`;
     const last = offsets.at(-1) ?? -1;
     let wanted = 0;
     while (wanted < offsets.length) {
       const at = offsets[wanted] ?? 0;
+      if (picked.left <= 0 && out.length > 0) return { known: Infinity, isCutAt: at };
       const cached = this.#cached(name, at);
       // One byte is enough for the batch that holds it: a broker gives at least one.
       const maxBytes = last === at ? 1 : Math.min(RANGE_BYTES, (last - at + 1) * RANGE_BYTES_AN_OFFSET);
       const { batches, end: known } =
         cached === undefined ? await this.#batches(of, at, maxBytes) : { batches: [cached], end: cached.end };
-      if (batches.length === 0) return known;
+      if (batches.length === 0) return { known, isCutAt: undefined };
       for (const batch of batches) {
         const [first, from] = [offsets[wanted] ?? Infinity, wanted];
         if (first >= batch.end) continue;
@@ -119,14 +134,17 @@ export class Fetcher {
           (offsets[wanted - 1] ?? 0) + 1,
           cached !== undefined,
         ))
-          if (asked.has(record.offset)) out.push(copyOf(record));
+          if (asked.has(record.offset)) {
+            out.push(copyOf(record));
+            picked.left -= record.value?.length ?? 0;
+          }
         if (cached === undefined) this.#keep(name, batch);
       }
       const end = batches.at(-1)?.end ?? 0;
       if (end <= at)
         throw new InvariantError(`${name}: asked for offset ${at}, the log answered with what ends at ${end}`);
     }
-    return Infinity;
+    return { known: Infinity, isCutAt: undefined };
   }
 
   #cached(name: string, offset: number): RawBatch | undefined {

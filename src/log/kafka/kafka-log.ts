@@ -2,7 +2,15 @@ import type { ConnectionOptions } from 'node:tls';
 import { pause } from '../../core/pause.js';
 import type { SASLOptions } from '../../kafka/protocol.js';
 import { silentLogger, type Logger } from '../../core/logger.js';
-import { MAX_APPEND_BYTES, type Log, type LogPage, type NewRecord, type PartitionRef, type TopicSpec } from '../log.js';
+import {
+  MAX_APPEND_BYTES,
+  type Log,
+  type LogPage,
+  type NewRecord,
+  type PartitionRef,
+  type PickedPage,
+  type TopicSpec,
+} from '../log.js';
 import { Appender, type Appended } from './appender.js';
 import type { Broker } from '../../kafka/broker.js';
 import { metadataCall } from '../../kafka/calls.js';
@@ -168,8 +176,8 @@ export class KafkaLog implements Log {
     return longFetch;
   }
 
-  readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
-    return this.#fetcher.readAt(this.#of(of), offsets);
+  readAt(of: PartitionRef, offsets: readonly number[], maxBytes?: number): Promise<PickedPage> {
+    return this.#fetcher.readAt(this.#of(of), offsets, maxBytes);
   }
 
   doubt(of: PartitionRef): void {
