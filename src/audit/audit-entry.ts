@@ -79,9 +79,9 @@ export interface AuditFilter {
   readonly limit: number;
 }
 
-export interface AuditPage {
+export interface AuditPage<T = AuditEntry> {
   /** The newest first. */
-  readonly entries: readonly AuditEntry[];
+  readonly entries: readonly T[];
   /** Where older ones are, if any: a page may end before its limit is reached. */
   readonly next: number | undefined;
 }
@@ -93,6 +93,9 @@ export interface AuditPage {
 export interface AuditTrail {
   /** @throws StatefoldError UNAVAILABLE where it can't be recorded: then nothing is to be changed */
   begin(begun: AuditBegun): Promise<AuditRecording>;
-  /** Looks at many entries, of all tenants, for few: a part on each turn. The next one of the event loop unless given. @throws StatefoldError UNAVAILABLE */
-  list(filter: AuditFilter, turn?: Turn): Promise<AuditPage>;
+  /**
+   * Looks at many entries, of all tenants, for few: a part on each turn, the next one of the event loop unless given. `tell`: makes of an
+   * entry what is held of it. @throws StatefoldError UNAVAILABLE
+   */
+  list<T = AuditEntry>(filter: AuditFilter, turn?: Turn, tell?: (entry: AuditEntry) => T): Promise<AuditPage<T>>;
 }

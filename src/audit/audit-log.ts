@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { StatefoldError } from '../core/errors.js';
+import { eventLoop } from '../core/event-loop.js';
 import type { Logger } from '../core/logger.js';
 import { OneByOne } from '../core/one-by-one.js';
+import { inParts } from '../core/parts.js';
 import { LIST_BYTES, READ_BYTES } from '../core/reads.js';
 import { nextTurn, overSlices } from '../core/slices.js';
 import { costOfBytes, type Turn } from '../core/turns.js';
@@ -15,11 +17,9 @@ const PARTITION: PartitionRef = { topic: AUDIT_TOPIC, partition: 0 };
 const WINDOW = 512;
 /** Windows that one page looks at: a tenant with few entries among many of others gets short pages, and nobody waits for long. */
 const WINDOWS = 16;
-/** Of a window so many bytes are read at a time, and what that costs, units of a turn. */
-const WINDOW_READ_BYTES = 128 * 1024;
-const READ_COST = 6;
-/** Records of so many bytes are looked at on one turn of the event loop. */
-const TURN_BYTES = 64 * 1024;
+/** Of a window so many bytes are read, and looked at, on a turn, and what the reading costs, units of it. */
+const WINDOW_READ_BYTES = 64 * 1024;
+const READ_COST = 4;
 /** The clock of a broker and that of the process that wrote may differ by so much. */
 const CLOCKS_APART_MS = 60_000;
 /** Filters that an entry has as they are. */
@@ -30,6 +30,32 @@ interface Stored extends Omit<AuditEntry, 'outcome'> {
   /** Absent from the record of the beginning. */
   readonly outcome?: AuditEntry['outcome'];
 }
+
+/** Of a record. */
+interface Told<T> {
+  readonly offset: number;
+  /** Bytes. */
+  readonly length: number;
+  readonly entry: T;
+}
+
+interface Window<T> {
+  /** The oldest first. */
+  readonly entries: Told<T>[];
+  /** Nothing before it is asked for. */
+  isFirst: boolean;
+}
+
+/** How a window is looked at. */
+interface Asked<T> {
+  /** Older records are not asked for, milliseconds since the epoch. */
+  readonly since: number;
+  /** Undefined: it is passed over. */
+  readonly told: (stored: Stored) => T | undefined;
+  readonly turn: Turn;
+}
+
+const bytesOf = ({ value }: LogRecord): number => value?.length ?? 0;
 
 export interface AuditLogOptions {
   readonly log: Log;
@@ -107,50 +133,84 @@ export class AuditLog implements AuditTrail {
     return new Date(this.#now()).toISOString();
   }
 
-  async list({ before, limit, ...filter }: AuditFilter, turn: Turn = nextTurn): Promise<AuditPage> {
+  async list<T = AuditEntry>(
+    { before, limit, ...filter }: AuditFilter,
+    turn: Turn = nextTurn,
+    tell: (entry: AuditEntry) => T = (entry) => entry as T,
+  ): Promise<AuditPage<T>> {
     const { from = 0 } = filter;
     const { end, open } = await this.#follow();
     const start = await this.#log.startOffset(PARTITION);
-    const entries: AuditEntry[] = [];
+    const entries: T[] = [];
     let bytes = 0;
-    let looked = 0;
     let top = Math.min(before ?? end, end);
+    const told = (stored: Stored): T | undefined => {
+      // The record of a change's end has all of it: where that is in the log, the record of its beginning is passed over.
+      if (stored.outcome === undefined && !open.has(stored.id)) return undefined;
+      const entry: AuditEntry = { ...stored, outcome: stored.outcome ?? 'unknown' };
+      return isWanted(entry, filter) ? tell(entry) : undefined;
+    };
     for (let windows = 0; windows < WINDOWS && top > start; windows++) {
       const bottom = Math.max(start, top - WINDOW);
-      const records = await this.#window(bottom, top, turn);
-      for (const record of records.reverse()) {
-        looked += record.value?.length ?? 0;
-        if (looked >= TURN_BYTES) {
-          await turn(costOfBytes(looked));
-          looked = 0;
-        }
-        // Nothing that was written before then began later.
-        if (record.timestamp < from - CLOCKS_APART_MS) return { entries, next: undefined };
-        const stored = parsed(record);
-        // The record of a change's end has all of it: where that is in the log, the record of its beginning is passed over.
-        if (stored === undefined || (stored.outcome === undefined && !open.has(stored.id))) continue;
-        const entry: AuditEntry = { ...stored, outcome: stored.outcome ?? 'unknown' };
-        if (!isWanted(entry, filter)) continue;
+      // Nothing that was written before then began later.
+      const window = await this.#window(bottom, top, { since: from - CLOCKS_APART_MS, told, turn });
+      for (const { offset, entry, length } of window.entries.reverse()) {
         entries.push(entry);
-        bytes += record.value?.length ?? 0;
+        bytes += length;
         if (entries.length === limit || bytes >= LIST_BYTES)
-          return { entries, next: record.offset > start ? record.offset : undefined };
+          return { entries, next: offset > start ? offset : undefined };
       }
+      if (window.isFirst) return { entries, next: undefined };
       top = bottom;
     }
     return { entries, next: top > start ? top : undefined };
   }
 
-  /** A read goes past the end of the window, as far as its bytes go: it is short. */
-  async #window(from: number, to: number, turn: Turn): Promise<LogRecord[]> {
-    const found: LogRecord[] = [];
-    for (let at = from; at < to;) {
-      await turn(READ_COST);
-      const { records, next } = await readBelow(this.#log, PARTITION, at, to, WINDOW_READ_BYTES);
-      for (const record of records) if (record.offset < to) found.push(record);
+  /** The entries behind the last record that is older than `since`, if any. A read goes past the end of the window, as far as its bytes go: it is short. */
+  async #window<T>(from: number, to: number, asked: Asked<T>): Promise<Window<T>> {
+    const window: Window<T> = { entries: [], isFirst: false };
+    for (let at = from, cost = READ_COST; at < to;) {
+      await asked.turn(cost);
+      const { next, bytes } = await this.#part(at, to, asked, window);
+      cost = READ_COST + costOfBytes(bytes);
       at = next;
     }
-    return found;
+    return window;
+  }
+
+  /**
+   * Adds what is read to the window. It is told on the same turn, and held by nobody who waits for the next one: what waits outlives the
+   * young generation, and the collector goes after all of that on the event loop. `bytes`: of what the turn of the reading did.
+   */
+  async #part<T>(
+    from: number,
+    to: number,
+    { since, told, turn }: Asked<T>,
+    window: Window<T>,
+  ): Promise<{ readonly bytes: number; readonly next: number }> {
+    const { records, next } = await readBelow(this.#log, PARTITION, from, to, WINDOW_READ_BYTES);
+    let bytes = 0;
+    // Mostly one: what was written together is read together.
+    for (const some of inParts(records, bytesOf, { bytes: 2 * WINDOW_READ_BYTES })) {
+      if (bytes > 0) await turn(costOfBytes(bytes));
+      bytes = 0;
+      eventLoop.slice('pages', () => {
+        for (const record of some) {
+          if (record.offset >= to) break;
+          if (record.timestamp < since) {
+            window.entries.length = 0;
+            window.isFirst = true;
+            continue;
+          }
+          const length = bytesOf(record);
+          bytes += length;
+          const stored = parsed(record);
+          const entry = stored && told(stored);
+          if (entry !== undefined) window.entries.push({ offset: record.offset, length, entry });
+        }
+      });
+    }
+    return { bytes, next };
   }
 
   /** Reads what was written since the last time; resolves with the log's end as of this call, and the entries that have no end below it. */

@@ -1,3 +1,5 @@
+import { firstIndex } from './first-index.js';
+
 /** What waits, by whose it is: one of each has its turn, and then the next one's. */
 export class Rota<T> {
   readonly #queues = new Map<string, T[]>();
@@ -14,10 +16,17 @@ export class Rota<T> {
   }
 
   push(whose: string, item: T): void {
+    this.insert(whose, item, () => false);
+  }
+
+  /** Before the first one of its own for which it holds; it does so for all behind that one. */
+  insert(whose: string, item: T, isBehind: (other: T) => boolean): void {
     this.#length++;
     const queue = this.#queues.get(whose);
-    if (queue === undefined) this.#queues.set(whose, [item]);
-    else queue.push(item);
+    if (queue === undefined) return void this.#queues.set(whose, [item]);
+    const place = firstIndex(queue.length, (at) => isBehind(queue[at] as T));
+    if (place === queue.length) queue.push(item);
+    else queue.splice(place, 0, item);
   }
 
   /** Takes out the first one; whose it was stands behind the others then. */

@@ -6,6 +6,8 @@ import { Rota } from './rota.js';
 interface Waiting {
   readonly cost: number;
   readonly connection: Connection | undefined;
+  /** Of a part; else 0. */
+  readonly begun: number;
   go(): void;
 }
 
@@ -25,6 +27,11 @@ export interface Asker {
   readonly within?: string;
   /** Where it goes while it waits the turn may come early: there is nothing to be done on it. */
   readonly connection?: Connection;
+  /**
+   * It asks for a further part of what it has begun, as the so many-eth of all. Parts and what is to begin take turns; of parts those go first
+   * that were begun first. So a few are under way at a time, and hold what they have made, however many have begun.
+   */
+  readonly begun?: number | undefined;
 }
 
 /** Of a tenant that has had a turn in this round of the loop, or waits for one. */
@@ -72,6 +79,7 @@ export async function* onTurns<T>(items: readonly T[], turn: Turn): AsyncGenerat
 /** Who opens connections, asks and goes, again and again, leaves nothing behind but so many. */
 const LEAST_LOOKED_AT = 512;
 const CLIENT: Asker = {};
+const PARTS = 'parts';
 
 const ROUND = 16;
 const AT_ONCE = 8;
@@ -130,7 +138,7 @@ export class Turns {
 
   /** Undefined: it may begin at once. Else it is to wait for the promise, and then begin on that very turn. */
   enter(tenantId: string, wanted: number, asker: Asker = CLIENT): Promise<void> | undefined {
-    const { isTenant = true, within = '' } = asker;
+    const { isTenant = true, begun = 0, within = begun === 0 ? '' : PARTS } = asker;
     // One that had gone when it asked would have early turns without end.
     const connection = asker.connection?.destroyed === true ? undefined : asker.connection;
     if (isTenant) this.#clients.asked(tenantId);
@@ -149,7 +157,9 @@ export class Turns {
     }
     const { waiting } = share;
     this.#waiting++;
-    const turn = new Promise<void>((go) => waiting.push(within, { cost, connection, go }));
+    const turn = new Promise<void>((go) => {
+      waiting.insert(within, { cost, connection, begun, go }, (other) => other.begun > begun);
+    });
     if (waiting.length >= share.lookAt) this.#lookAt(share);
     return turn;
   }

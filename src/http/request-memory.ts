@@ -31,6 +31,7 @@ export const SLOWEST_READER = 64 * 1024;
 /** Of a body that is not an append, bytes; smaller ones are part of what a request costs. */
 const SMALL_BODY = 4096;
 
+let begunSoFar = 0;
 const requests = new WeakMap<IncomingMessage, RequestMemory>();
 
 /** Whose budget the request's body and answer are held of; undefined where no tenant is known. */
@@ -62,13 +63,15 @@ export class RequestMemory {
   readonly #tenant: TenantBudget;
   readonly #times: MemoryTimes;
   readonly #whileWaiting: (() => () => void) | undefined;
-  readonly #enter: ((cost: number, connection?: Asker['connection']) => Promise<void> | undefined) | undefined;
+  readonly #enter: ((cost: number, asker?: Asker) => Promise<void> | undefined) | undefined;
+  /** The so many-eth request. */
+  readonly #begun = ++begunSoFar;
   #answer: Hold | undefined;
   #upload: Hold | undefined;
 
   private constructor(tenantId: string, memory: MemoryOfRequests) {
     const { budget, whileWaiting, turns } = memory;
-    this.#enter = turns && ((cost, connection) => turns.enter(tenantId, cost, connection && { connection }));
+    this.#enter = turns && ((cost, asker) => turns.enter(tenantId, cost, asker));
     this.#tenant = budget.tenant(tenantId);
     this.#times = memory;
     this.#whileWaiting = whileWaiting && (() => whileWaiting(tenantId));
@@ -88,11 +91,11 @@ export class RequestMemory {
   }
 
   /**
-   * What is done next costs so much. Undefined: it may be done at once; else when the promise resolves, on that turn. `connection`: where
-   * that has gone it may come early, and nothing is to be done.
+   * What is done next for the answer costs so much. Undefined: it may be done at once; else when the promise resolves, on that turn.
+   * `connection`: where that has gone it may come early, and nothing is to be done.
    */
   turnOf(cost: number, connection?: Asker['connection']): Promise<void> | undefined {
-    return this.#enter?.(cost, connection);
+    return this.#enter?.(cost, { ...(connection && { connection }), begun: this.#begun });
   }
 
   /** Resolves when a page may be built. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { AuditLog, AUDIT_TOPIC } from '../../src/audit/audit-log.js';
-import type { AuditBegun, AuditFilter } from '../../src/audit/audit-entry.js';
+import type { AuditBegun, AuditFilter, AuditPage } from '../../src/audit/audit-entry.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { AppendRefusedError, type Log } from '../../src/log/log.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
@@ -62,7 +62,7 @@ test('a tenant gets its own, the newest first, through pages that others fill', 
   const seen: string[] = [];
   let [before, pages]: [number | undefined, number] = [undefined, 0];
   do {
-    const page = await audit.list({
+    const page: AuditPage = await audit.list({
       ...{ tenantId: 'small', tenantCreatedAt: '2026-01-01T00:00:00.000Z', limit: 1 },
       ...(before === undefined ? {} : { before }),
     });
@@ -75,7 +75,7 @@ test('a tenant gets its own, the newest first, through pages that others fill', 
   const all: string[] = [];
   before = undefined;
   do {
-    const page = await audit.list({ limit: 1_000, ...(before === undefined ? {} : { before }) });
+    const page: AuditPage = await audit.list({ limit: 1_000, ...(before === undefined ? {} : { before }) });
     all.push(...page.entries.map(({ id }) => id));
     before = page.next;
   } while (before !== undefined);
@@ -163,8 +163,8 @@ test('a page that looks at many entries for none is made over many turns, and so
   const all = audit.list({ limit: 1_000 });
   await Promise.all(begun.map((one) => one.end({ outcome: 'done', status: 200 })));
   assert.deepEqual(await paging, { entries: [], next: undefined });
-  assert.ok(costs.length >= 1_000 / 17, `${costs.length} turns`);
-  assert.ok(Math.max(...costs) < 20, `${Math.max(...costs)} at once`);
+  assert.ok(costs.length >= 1_000 / 30, `${costs.length} turns`);
+  assert.ok(Math.max(...costs) < 40, `${Math.max(...costs)} at once`);
   const { entries } = await all;
   assert.ok(entries.length > 100, `${entries.length} entries`);
   const fresh = await open(log);

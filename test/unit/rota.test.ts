@@ -39,3 +39,11 @@ test('what is taken out leaves the others in their order', () => {
   assert.equal(rota.length, 2);
   assert.deepEqual(drained(rota), ['a2', 'c1']);
 });
+
+test('one that is put in stands before those of its own that it goes before, and nobody else', () => {
+  const rota = filled('a1', 'a4', 'b2', 'b3');
+  rota.insert('a', 'a3', (other) => other > 'a3');
+  rota.insert('a', 'a9', (other) => other > 'a9');
+  rota.insert('c', 'c1', () => true);
+  assert.deepEqual(drained(rota), ['a1', 'b2', 'c1', 'a3', 'b3', 'a4', 'a9']);
+});

@@ -106,6 +106,32 @@ describe('turns', () => {
     assert.ok(parts <= 513, `${parts} parts`);
   });
 
+  it('of parts go first to what was begun first, and every other one to what is to begin', async () => {
+    const { turns, next } = world();
+    const done: string[] = [];
+    const page = async (begun: number): Promise<void> => {
+      for (let part = 0; part < 4; part++) {
+        await turns.enter('a', 8, { begun });
+        done.push(`${begun}.${part}`);
+      }
+    };
+    void turns.enter('a', 16);
+    for (let begun = 1; begun <= 4; begun++) void page(begun);
+    for (let i = 0; i < 4; i++) void turns.enter('a', 8)?.then(() => done.push('begins'));
+    for (let round = 0; round < 12; round++) await next();
+    const parts = done.filter((one) => one !== 'begins');
+    // All have asked for their first one at once; from then on the oldest is ended first.
+    assert.deepEqual(
+      parts.filter((one) => one.endsWith('.3')),
+      ['1.3', '2.3', '3.3', '4.3'],
+    );
+    assert.ok(parts.indexOf('1.3') < parts.indexOf('2.1'), parts.join(' '));
+    assert.deepEqual(
+      done.flatMap((one, at) => (one === 'begins' ? [at] : [])).map((at, nth) => at - 2 * nth < 2),
+      [true, true, true, true],
+    );
+  });
+
   it('are half as many in a round while several tenants ask, and two requests at least', async () => {
     const { began, ask, next, clock, clients } = world();
     clients.isShared = true;

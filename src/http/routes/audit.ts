@@ -59,9 +59,10 @@ async function answerPage(
   const { entries, next } = await audit.list(
     { ...wanted, ...tenant, keyId: key, objectId: object, before, limit },
     turnsOf(call),
+    (entry) => JSON.stringify(recordOf(shown(entry))),
   );
   const nextCursor = next === undefined ? undefined : Buffer.from(String(next)).toString('base64url');
-  return answerItems(call, 'entries', { items: entries, nextCursor }, (entry) => recordOf(shown(entry)));
+  return answerItems(call, 'entries', { items: entries, nextCursor }, (json) => json);
 }
 
 function placeOf(cursor: string): number {
