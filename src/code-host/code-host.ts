@@ -27,7 +27,8 @@ export interface CompileRequest {
 export interface SourceText {
   /** As in the archive, with `/`. */
   readonly path: string;
-  readonly text: string;
+  /** A long one may be in pieces, none of which ends within a character. */
+  readonly text: string | readonly string[];
 }
 
 export interface Diagnostic {

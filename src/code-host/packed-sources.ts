@@ -74,12 +74,13 @@ function* jsonOf(sources: readonly SourceText[]): Generator<string> {
   const sorted = [...sources].sort((a, b) => (a.path < b.path ? -1 : 1));
   for (const [i, { path, text }] of sorted.entries()) {
     yield `${i === 0 ? '[' : ','}{"path":${JSON.stringify(path)},"text":"`;
-    for (let at = 0, end = 0; at < text.length; at = end) {
-      end = Math.min(at + AT_ONCE, text.length);
-      // The two halves of a character stay together.
-      if (end < text.length && isHighSurrogate(text.charCodeAt(end - 1))) end++;
-      yield JSON.stringify(text.slice(at, end)).slice(1, -1);
-    }
+    for (const piece of [text].flat())
+      for (let at = 0, end = 0; at < piece.length; at = end) {
+        end = Math.min(at + AT_ONCE, piece.length);
+        // The two halves of a character stay together.
+        if (end < piece.length && isHighSurrogate(piece.charCodeAt(end - 1))) end++;
+        yield JSON.stringify(piece.slice(at, end)).slice(1, -1);
+      }
     yield '"}';
   }
   yield sorted.length === 0 ? '[]' : ']';

@@ -1,4 +1,3 @@
-import { isUtf8 } from 'node:buffer';
 import { crc32 } from 'node:zlib';
 import { fromBufferPromise, type Entry, type LocalFileHeader, type ZipFile } from 'yauzl';
 import { StatefoldError } from '../core/errors.js';
@@ -88,9 +87,10 @@ async function readEntries(
   let left = limits.maxInflatedBytes;
   for (const { entry } of entries) {
     if (!isSource(entry.fileName) && !wanted(entry.fileName)) continue;
-    const content = await inflate(zip, entry, left, limits.maxInflatedBytes);
-    left -= content.length;
-    sources.push(await sourceFile(entry.fileName, content));
+    const content = new SourceContent(entry.fileName);
+    await inflate(zip, entry, left, limits.maxInflatedBytes, content);
+    left -= content.bytes;
+    sources.push(content.end());
   }
   return sources;
 }
@@ -166,12 +166,11 @@ function checkOverlaps(
   if (end > length) throw refused('The archive is cut short. Upload the whole file.');
 }
 
-async function inflate(zip: ZipFile, entry: Entry, left: number, limit: number): Promise<Buffer> {
+async function inflate(zip: ZipFile, entry: Entry, left: number, limit: number, content: SourceContent): Promise<void> {
   const tooMuch = (): StatefoldError =>
     refused(`The sources inflate to more than the limit of ${limit} bytes. Upload only the sources that are needed.`);
   if (entry.uncompressedSize > left) throw tooMuch();
   const cap = Math.max(RATIO_FLOOR, entry.compressedSize * MAX_RATIO);
-  const chunks: Buffer[] = [];
   let length = 0;
   let sum = 0;
   const stream = await zip.openReadStreamPromise(entry);
@@ -182,30 +181,63 @@ async function inflate(zip: ZipFile, entry: Entry, left: number, limit: number):
       throw refused(
         `The entry ${JSON.stringify(entry.fileName)} inflates more than ${MAX_RATIO} times. Upload it as a plain file if it is really source code.`,
       );
-    chunks.push(chunk);
     sum = crc32(chunk, sum);
+    await content.add(chunk);
   }
   if (sum !== entry.crc32)
     throw refused(
       `The entry ${JSON.stringify(entry.fileName)} is damaged: its checksum doesn't match. Make the archive again.`,
     );
-  const content = Buffer.concat(chunks, length);
-  if (length >= LONG_BYTES) await nextTurn();
-  return content;
 }
 
-/** Of a file that is longer each look at all of it has a turn of its own: some milliseconds for 20 MB. */
+/** A file that is longer stays in the pieces that it came in: each look at 20 MB in one go takes some milliseconds. */
 const LONG_BYTES = 1024 * 1024;
+/** Of a file that is there so much is looked at in one go. */
+const PIECE_BYTES = 256 * 1024;
 
-/** A source by its path and bytes, from an archive or on its own. @throws StatefoldError INVALID_ARCHIVE */
-export async function sourceFile(path: string, content: Buffer): Promise<SourceFile> {
-  const bytes = content.subarray(0, 3).equals(BYTE_ORDER_MARK) ? content.subarray(3) : content;
-  if (!isUtf8(bytes)) throw refused(`The file ${JSON.stringify(path)} is not UTF-8. Save it as UTF-8.`);
-  if (bytes.length >= LONG_BYTES) await nextTurn();
-  return { path, text: bytes.toString('utf8') };
+/** What a source file has, as it comes. */
+class SourceContent {
+  readonly #path: string;
+  // It takes a byte order mark away.
+  readonly #decoder = new TextDecoder('utf-8', { fatal: true });
+  readonly #pieces: string[] = [];
+  bytes = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** @throws StatefoldError INVALID_ARCHIVE */
+  async add(chunk: Buffer): Promise<void> {
+    this.bytes += chunk.length;
+    for (let at = 0; at < chunk.length; at += PIECE_BYTES) {
+      if (at > 0) await nextTurn();
+      this.#decode(chunk.subarray(at, at + PIECE_BYTES), true);
+    }
+  }
+
+  /** @throws StatefoldError INVALID_ARCHIVE */
+  end(): SourceFile {
+    this.#decode(undefined, false);
+    const pieces = this.#pieces;
+    return { path: this.#path, text: this.bytes < LONG_BYTES ? pieces.join('') : pieces };
+  }
+
+  #decode(chunk: Buffer | undefined, stream: boolean): void {
+    try {
+      this.#pieces.push(this.#decoder.decode(chunk, { stream }));
+    } catch (error) {
+      throw refused(`The file ${JSON.stringify(this.#path)} is not UTF-8. Save it as UTF-8.`, error);
+    }
+  }
 }
 
-const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+/** A source by its path and bytes, on its own. @throws StatefoldError INVALID_ARCHIVE */
+export async function sourceFile(path: string, bytes: Buffer): Promise<SourceFile> {
+  const content = new SourceContent(path);
+  await content.add(bytes);
+  return content.end();
+}
 
 // eslint-disable-next-line no-control-regex -- control characters are what it refuses
 const FORBIDDEN = /[\u0000-\u001f\u007f\\:]/;

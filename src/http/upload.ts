@@ -76,9 +76,12 @@ export async function readUpload(
   if (turn !== undefined) await turn;
   const { files, fields } = await receive(body, contentType, limits);
   const all = await sourcesOf(files, limits, withFixtures);
-  hold?.set(all.reduce((sum, { text }) => sum + text.length, 0));
+  hold?.set(all.reduce((sum, file) => sum + lengthOf(file), 0));
   return { sources: all.filter(({ path }) => isCode(path)), fixtures: all.filter(({ path }) => !isCode(path)), fields };
 }
+
+const lengthOf = ({ text }: SourceFile): number =>
+  typeof text === 'string' ? text.length : text.reduce((sum, { length }) => sum + length, 0);
 
 /** The form as it was sent; one that is too long is told of its files, which are what makes it so. */
 function wholeBody(request: IncomingMessage, { maxUploadBytes }: UploadLimits): Promise<Buffer> {

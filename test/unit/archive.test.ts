@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { crc32, deflateRawSync } from 'node:zlib';
 import { StatefoldError } from '../../src/core/errors.js';
-import { isZip, readArchive } from '../../src/http/archive.js';
+import { isZip, readArchive, sourceFile } from '../../src/http/archive.js';
 
 /** One entry as its bytes are written; what is left out is as a sound archive has it. */
 interface Part {
@@ -183,8 +183,28 @@ describe('an archive', () => {
     refuses(zip([{ name: 'A.cs', content: Buffer.alloc(3 * 1024 * 1024, 0x20), size: 100 }]), /./));
   it('that is a bomb is refused', () =>
     refuses(zip([{ name: 'A.cs', content: Buffer.alloc(900_000, 0x20) }]), /inflates more than 200 times/));
-  it('with sources that are not UTF-8 is refused', () =>
-    refuses(zip([{ name: 'A.cs', content: Buffer.from([0x63, 0xe9]) }]), /not UTF-8/));
+  it('with sources that are not UTF-8 is refused', async () => {
+    await refuses(zip([{ name: 'A.cs', content: Buffer.from([0x63, 0xe9]) }]), /not UTF-8/);
+    // At the end of a long one, too, where a character is cut off.
+    const cut = Buffer.from('é'.repeat(400_000)).subarray(0, -1);
+    await refuses(zip([{ name: 'A.cs', content: cut, method: 0 }]), /not UTF-8/);
+    await assert.rejects(sourceFile('A.cs', cut), /not UTF-8/);
+  });
+
+  it('with a long source has it in pieces, which end between characters', async () => {
+    // Characters of one to four bytes, so that each end of a chunk comes within some.
+    const text = 'a😀é漢'.repeat(200_000);
+    const bytes = Buffer.from(`\ufeff${text}`);
+    const limits = { maxInflatedBytes: 20_000_000, maxArchiveEntries: 10 };
+    const [inflated] = await readArchive(zip([{ name: 'A.cs', content: bytes, method: 0 }]), limits);
+    for (const file of [inflated, await sourceFile('A.cs', bytes)]) {
+      const pieces = file?.text ?? assert.fail();
+      assert.ok(Array.isArray(pieces) && pieces.length > 4 && pieces.every((piece: string) => piece.isWellFormed()));
+      assert.equal(pieces.join(''), text);
+    }
+    assert.deepEqual(await sourceFile('B.cs', Buffer.from('\ufeffclass B;')), { path: 'B.cs', text: 'class B;' });
+    assert.deepEqual(await sourceFile('C.cs', Buffer.alloc(0)), { path: 'C.cs', text: '' });
+  });
   it('that is cut short or damaged is refused', async () => {
     const whole = zip([{ name: 'A.cs' }, { name: 'B.cs' }]);
     for (let length = 4; length < whole.length; length += 3) await refuses(whole.subarray(0, length), /./);

@@ -9,7 +9,7 @@ import { KeptCompilations, type KeptCompilationsOptions } from '../../src/code-h
 import { silentLogger } from '../../src/core/logger.js';
 import { temporaryDirectory } from '../support/service.js';
 
-const COUNTER: SourceText = { path: 'Counter.cs', text: 'public class Counter { }' };
+const COUNTER = { path: 'Counter.cs', text: 'public class Counter { }' };
 const EMPTY: SourceText = { path: 'Empty.cs', text: '' };
 const OF_ONE: Pick<CompileRequest, 'tenantId' | 'kind'> = { tenantId: 'one', kind: 'reducer' };
 const DAY_MS = 24 * 60 * 60 * 1000;

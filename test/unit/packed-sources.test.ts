@@ -52,3 +52,10 @@ test('others have their turn while many are packed', async () => {
   const { turns } = await turnsDuring(() => PackedSources.pack(sources));
   assert.ok(turns >= 64, `${turns} turns`);
 });
+
+test('a text in pieces is packed as one', async () => {
+  const pieces = ['class A\n{', '', ' "😀"', '\t}'];
+  const whole = await PackedSources.pack([{ path: 'A.cs', text: pieces.join('') }]);
+  const inPieces = await PackedSources.pack([{ path: 'A.cs', text: pieces }]);
+  assert.ok(await whole.equals(inPieces));
+});

@@ -4,7 +4,13 @@ import { JsonError, scanJson } from '../../core/json-scanner.js';
 import { inSlices } from '../../core/slices.js';
 import type { SourceFile } from '../../deployments/source-file.js';
 import { summaryOf } from '../../fixtures/fixture-run.js';
-import { FixtureError, fixturesIn, FixtureTooLargeError, type Fixture } from '../../fixtures/fixtures.js';
+import {
+  FixtureError,
+  fixturesIn,
+  FixtureTooLargeError,
+  type Fixture,
+  type ProjectFile,
+} from '../../fixtures/fixtures.js';
 import type { FixturesReport } from '../../inspection/fixtures-run.js';
 import { upload } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
@@ -90,14 +96,15 @@ async function fixturesOf(
   const fixtures: Fixture[] = [];
   let all = 0;
   for (const file of files) {
-    const bytes = Buffer.from(file.text);
+    const text = [file.text].flat().join('');
+    const bytes = Buffer.from(text);
     all += bytes.length;
     if (bytes.length > MAX_FILE || all > MAX_ALL)
       throw new StatefoldError(
         'PAYLOAD_TOO_LARGE',
         `Fixtures may have ${MAX_FILE} bytes a file and ${MAX_ALL} in all, and ${file.path} goes past it. Send fewer, or smaller ones.`,
       );
-    fixtures.push(...(await casesOf(file, bytes, maxDepth)));
+    fixtures.push(...(await casesOf({ path: file.path, text }, bytes, maxDepth)));
   }
   const chosen = fixtures.filter(({ name, file }) => only === undefined || name.includes(only) || file.includes(only));
   if (chosen.length === 0)
@@ -115,7 +122,7 @@ async function fixturesOf(
   return chosen;
 }
 
-async function casesOf(file: SourceFile, bytes: Buffer, maxDepth: number): Promise<Fixture[]> {
+async function casesOf(file: ProjectFile, bytes: Buffer, maxDepth: number): Promise<Fixture[]> {
   try {
     scanJson(bytes, { maxDepth });
     return await inSlices(fixturesIn(file, MAX_EVENTS));
