@@ -69,7 +69,7 @@ interface Kind {
   readonly clients: number;
   /** Thrown until it is ended; without one there is only what was done before. */
   readonly request?: FloodRequest;
-  /** Done before each flood begins. */
+  /** Done before each measure: it has an end of its own. */
   readonly before?: () => Promise<void>;
 }
 
@@ -242,12 +242,16 @@ async function beside(where: string, env: Readonly<Record<string, string>>, plai
     for (let i = 0; i < ROUNDS; i++) {
       await idle(service);
       const [alone, plain] = [await ours(), await machine()];
-      await before?.();
       const running = flood && (await startFlood(flood));
+      const besideIt = async (measure: () => Promise<number>): Promise<number> => {
+        if (before !== undefined) await idle(service);
+        await before?.();
+        return measure();
+      };
       // What a flood begins with may be worse than what comes then: they have it in turn.
       let [loaded, under] = [0, 0];
-      if (i % 2 === 0) [loaded, under] = [await ours(), await machine()];
-      else [under, loaded] = [await machine(), await ours()];
+      if (i % 2 === 0) [loaded, under] = [await besideIt(ours), await besideIt(machine)];
+      else [under, loaded] = [await besideIt(machine), await besideIt(ours)];
       rounds.push({ alone, plain, beside: loaded, under });
       if (running === undefined) continue;
       const { perSecond, byStatus } = await running.end();
