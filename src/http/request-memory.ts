@@ -31,6 +31,8 @@ export const SLOWEST_READER = 64 * 1024;
 /** Of a body that is not an append, bytes; smaller ones are part of what a request costs. */
 const SMALL_BODY = 4096;
 
+/** What is read and told on so many turns doesn't stand behind long pages that were begun before. */
+const SHORT_TURNS = 3;
 let begunSoFar = 0;
 const requests = new WeakMap<IncomingMessage, RequestMemory>();
 
@@ -66,6 +68,7 @@ export class RequestMemory {
   readonly #enter: ((cost: number, asker?: Asker) => Promise<void> | undefined) | undefined;
   /** The so many-eth request. */
   readonly #begun = ++begunSoFar;
+  #turns = 0;
   #answer: Hold | undefined;
   #upload: Hold | undefined;
 
@@ -95,7 +98,8 @@ export class RequestMemory {
    * `connection`: where that has gone it may come early, and nothing is to be done.
    */
   turnOf(cost: number, connection?: Asker['connection']): Promise<void> | undefined {
-    return this.#enter?.(cost, { ...(connection && { connection }), begun: this.#begun });
+    const begun = ++this.#turns > SHORT_TURNS ? this.#begun : undefined;
+    return this.#enter?.(cost, { ...(connection && { connection }), begun });
   }
 
   /** Resolves when a page may be built. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { z } from 'zod';
@@ -10,7 +10,8 @@ import { answerError } from '../../src/http/answer.js';
 import { appendRoute, type AppendRouteOptions } from '../../src/http/append-route.js';
 import { json } from '../../src/http/bodies.js';
 import { Gateway } from '../../src/http/gateway/gateway.js';
-import { RequestMemory } from '../../src/http/request-memory.js';
+import type { Turns } from '../../src/core/turns.js';
+import { RequestMemory, UNBOUNDED_REQUESTS } from '../../src/http/request-memory.js';
 import { ToldOwnership } from '../support/edge-pair.js';
 import { until } from '../support/service.js';
 import { peers } from '../support/peers.js';
@@ -165,4 +166,16 @@ test('bodies of JSON whose clients stop before the end are held of the budget, a
   for (const socket of sockets) socket.write(whole.subarray(800_000));
   await until(() => answers.split('HTTP/1.1 200').length - 1 === 8 - refused());
   await until(() => budget.held() === 0);
+});
+
+test('what is read and told on a few turns begins as any request does; the parts of what is longer stand behind those begun before', () => {
+  const asked: (number | undefined)[] = [];
+  const enter: Turns['enter'] = (_, _cost, asker) => void asked.push(asker?.begun);
+  const memory = { ...UNBOUNDED_REQUESTS, turns: { enter } as Turns };
+  const [first, second] = [1, 2].map(() => RequestMemory.begin({} as IncomingMessage, 't', memory));
+  for (let part = 0; part < 5; part++) void first?.turnOf(1);
+  for (let part = 0; part < 4; part++) void second?.turnOf(1);
+  const none = Array.from({ length: 3 });
+  const older = asked[3] ?? assert.fail();
+  assert.deepEqual(asked, [...none, older, older, ...none, older + 1]);
 });

@@ -348,6 +348,8 @@ export class LmdbLog implements Log {
     if (this.#readMuch) {
       this.#readMuch = false;
       await nextTurn();
+      if (this.#closed) throw new Error('the log is closed');
+      if (lane.deleted) return { records: [], end: from };
     }
     const out: LogRecord[] = [];
     let bytes = 0;
@@ -369,7 +371,7 @@ export class LmdbLog implements Log {
     const out: LogRecord[] = [];
     let [bytes, picked] = [0, 0];
     for (let i = 0; i < there.length;) {
-      if (picked >= maxBytes) return { records: out, end: known, looked: i };
+      if (i > 0 && picked >= maxBytes) return { records: out, end: known, looked: i };
       const first = there[i] ?? 0;
       const base = this.#baseAtOrBefore(lane, first);
       // Not a copy of its own: it holds until the next look into the database, and what is picked from it is copied.
