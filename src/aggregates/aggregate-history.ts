@@ -174,15 +174,7 @@ export class AggregateHistory {
     const from = Math.max(1, fromVersion);
     const last = Math.min(toVersion, head);
     const to = Math.min(last, from + limit - 1);
-    const page = new Page(from, to, 1);
-    let [bytesRead, isWhole] = [0, true];
-    for await (const read of this.#read(aggregateId, from, to, false, turn)) {
-      for (const commit of read.commits) for (const event of eventsOf(commit)) page.add(event);
-      bytesRead += read.bytes;
-      isWhole = !page.isFull && bytesRead < PAGE_BYTES;
-      if (!isWhole) break;
-    }
-    const events = page.end(isWhole);
+    const events = await this.#page(aggregateId, from, to, turn);
     const reached = events.at(-1)?.version ?? to;
     return { events, nextVersion: reached < last && from <= last ? reached + 1 : undefined };
   }
@@ -193,17 +185,29 @@ export class AggregateHistory {
   ): Promise<EventsPage> {
     const from = Math.min(fromVersion ?? head, head);
     const to = Math.max(toVersion, from - limit + 1, 1);
-    const page = new Page(from, to, -1);
-    let [bytesRead, isWhole] = [0, true];
-    for await (const read of this.#read(aggregateId, to, from, true, turn)) {
-      for (const commit of read.commits) for (const event of [...eventsOf(commit)].reverse()) page.add(event);
-      bytesRead += read.bytes;
-      isWhole = !page.isFull && bytesRead < PAGE_BYTES;
-      if (!isWhole) break;
-    }
-    const events = page.end(isWhole);
+    const events = await this.#page(aggregateId, from, to, turn, true);
     const reached = events.at(-1)?.version ?? to;
     return { events, nextVersion: reached > Math.max(toVersion, 1) && from >= to ? reached - 1 : undefined };
+  }
+
+  /** Of versions from one to another, as far as a page goes. */
+  async #page(
+    aggregateId: string,
+    from: number,
+    to: number,
+    turn: Turn | undefined,
+    reverse = false,
+  ): Promise<readonly StoredEvent[]> {
+    const [low, high] = reverse ? [to, from] : [from, to];
+    const page = new Page(from, high - low + 1, reverse ? -1 : 1);
+    let bytesRead = 0;
+    for await (const read of this.#read(aggregateId, low, high, reverse, turn)) {
+      for (const commit of read.commits)
+        for (const event of reverse ? [...eventsOf(commit)].reverse() : eventsOf(commit)) page.add(event);
+      bytesRead += read.bytes;
+      if (page.isFull || bytesRead >= PAGE_BYTES) return page.events;
+    }
+    return page.whole();
   }
 }
 
@@ -214,11 +218,11 @@ const bytesOf = (commits: readonly StoredCommit[]): number =>
 const EVENT_BYTES = 200;
 
 /**
- * The events of versions from one to another, both inclusive, in their order. The index may have been given up while they were read, and
+ * So many events of versions from one on, up or down. The index may have been given up while they were read, and
  * has had holes since: a page with one is none.
  */
 class Page {
-  readonly #events: StoredEvent[] = [];
+  readonly events: StoredEvent[] = [];
   readonly #step: 1 | -1;
   /** Of the event that comes next. */
   #version: number;
@@ -226,9 +230,9 @@ class Page {
   #left: number;
   #bytes = 0;
 
-  constructor(from: number, to: number, step: 1 | -1) {
+  constructor(from: number, count: number, step: 1 | -1) {
     this.#version = from;
-    this.#left = Math.max(0, step * (to - from) + 1);
+    this.#left = Math.max(0, count);
     this.#step = step;
   }
 
@@ -241,16 +245,16 @@ class Page {
     const behind = this.#step * (event.version - this.#version);
     if (behind < 0 || this.#left === 0 || this.isFull) return;
     if (behind > 0) throw unreadable();
-    this.#events.push(event);
+    this.events.push(event);
     this.#version += this.#step;
     this.#left--;
     this.#bytes += event.data.length + (event.metadata?.length ?? 0) + EVENT_BYTES;
   }
 
-  /** `isWhole`: all that there is was read. */
-  end(isWhole: boolean): readonly StoredEvent[] {
-    if (isWhole && this.#left > 0) throw unreadable();
-    return this.#events;
+  /** All that there is was read. */
+  whole(): readonly StoredEvent[] {
+    if (this.#left > 0) throw unreadable();
+    return this.events;
   }
 }
 

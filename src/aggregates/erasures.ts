@@ -142,12 +142,12 @@ export class Erasures {
   async #erase(aggregateId: string): Promise<void> {
     const { partition, log } = this.#options;
     await partition.caughtUpAsOwner();
-    const keys = new Keys();
+    let keys = new Keys();
     // Once, unless a former owner writes meanwhile: its redaction of a record may be the one that counts.
     for (let isWhole = false; !isWhole && !this.#closed;) {
       await log.refresh();
       const redacted: number[] = [];
-      keys.clear();
+      keys = new Keys();
       for await (const part of this.#without(aggregateId)) {
         keys.add(part.dead);
         redacted.push(...part.redacted);
@@ -286,10 +286,6 @@ class Keys {
     if (this.#keys === undefined) return;
     if (this.#keys.length + keys.length > KEYS_HELD) this.#keys = undefined;
     else this.#keys.push(...keys);
-  }
-
-  clear(): void {
-    this.#keys = [];
   }
 }
 

@@ -27,7 +27,7 @@ export interface CompileRequest {
 export interface SourceText {
   /** As in the archive, with `/`. */
   readonly path: string;
-  /** A long one may be in pieces, none of which ends within a character. */
+  /** A long one may be in pieces, none of which ends within a character: as one text it would be looked at in one go again and again. */
   readonly text: string | readonly string[];
 }
 

@@ -24,9 +24,13 @@ export class Rota<T> {
     this.#length++;
     const queue = this.#queues.get(whose);
     if (queue === undefined) return void this.#queues.set(whose, [item]);
-    const place = firstIndex(queue.length, (at) => isBehind(queue[at] as T));
-    if (place === queue.length) queue.push(item);
-    else queue.splice(place, 0, item);
+    // Mostly it is behind all of them.
+    if (!isBehind(queue.at(-1) as T)) return void queue.push(item);
+    queue.splice(
+      firstIndex(queue.length, (at) => isBehind(queue[at] as T)),
+      0,
+      item,
+    );
   }
 
   /** Takes out the first one; whose it was stands behind the others then. */

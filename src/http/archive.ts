@@ -171,11 +171,10 @@ async function inflate(zip: ZipFile, entry: Entry, left: number, limit: number, 
     refused(`The sources inflate to more than the limit of ${limit} bytes. Upload only the sources that are needed.`);
   if (entry.uncompressedSize > left) throw tooMuch();
   const cap = Math.max(RATIO_FLOOR, entry.compressedSize * MAX_RATIO);
-  let length = 0;
   let sum = 0;
   const stream = await zip.openReadStreamPromise(entry);
   for await (const chunk of stream as AsyncIterable<Buffer>) {
-    length += chunk.length;
+    const length = content.bytes + chunk.length;
     if (length > left) throw tooMuch();
     if (length > cap)
       throw refused(

@@ -2,7 +2,7 @@ import { eventLoop } from '../core/event-loop.js';
 import { costOfBytes, costOfListed, LISTED_AT_ONCE, type Turn } from '../core/turns.js';
 
 /** A part of a list ends past so many bytes, too: items may be long. */
-const PART_BYTES = 64 * 1024;
+export const PART_BYTES = 64 * 1024;
 
 /** JSON text in the order of its parts, which nobody puts together: an answer of megabytes is written as it is. */
 export class JsonParts {

@@ -4,7 +4,7 @@ import { eventLoop } from '../core/event-loop.js';
 import { LIST_BYTES, PAGE_BYTES } from '../core/reads.js';
 import { firstIndex } from '../core/first-index.js';
 import { costOfBytes, costOfListed, LISTED_AT_ONCE } from '../core/turns.js';
-import { JsonWriter } from './json-writer.js';
+import { JsonWriter, PART_BYTES } from './json-writer.js';
 import { badCursor } from './parameters.js';
 import { idOfCursor, type PageAsked } from './records.js';
 import { memoryOf, turnsOf, type Answered } from './request-memory.js';
@@ -43,13 +43,12 @@ export function pastIn<T>(entries: readonly Listed<T>[]): (after: string) => Ite
 
 /** The same of a list from its newest on: what is told of an entry as its id is its place. @throws StatefoldError INVALID_REQUEST */
 export function beforeIn<T>(items: readonly T[], placeOf: (item: T) => number): (after: string) => Iterable<Listed<T>> {
-  const entries = items
-    .map((value) => ({ id: String(placeOf(value)), value }))
-    .sort((a, b) => Number(b.id) - Number(a.id));
+  const sorted = [...items].sort((a, b) => placeOf(b) - placeOf(a));
   return (after) => {
     if (!/^\d{0,16}$/.test(after)) throw badCursor();
     const before = after === '' ? Number.POSITIVE_INFINITY : Number(after);
-    return entries.slice(firstIndex(entries.length, (at) => Number((entries[at] as Listed<T>).id) < before));
+    const rest = sorted.slice(firstIndex(sorted.length, (at) => placeOf(sorted[at] as T) < before));
+    return rest.map((value) => ({ id: String(placeOf(value)), value }));
   };
 }
 
@@ -57,9 +56,6 @@ export function beforeIn<T>(items: readonly T[], placeOf: (item: T) => number): 
 export async function memoryOfLists({ request, response }: Answered, partitions = 1): Promise<void> {
   await memoryOf(request)?.pageOf(response, Math.min(PAGE_BYTES, partitions * LIST_BYTES));
 }
-
-/** A part of a page ends past so many bytes, too: records may be long. */
-const PART_BYTES = 64 * 1024;
 
 /**
  * Answers with one page of a list, which is made and written as JSON part by part, each on a paid turn. `cursor` is the last id that the

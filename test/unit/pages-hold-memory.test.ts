@@ -47,7 +47,11 @@ async function heldAtFirstRead(operationId: string): Promise<number> {
   };
   const dependencies = {
     catalog: { get: () => ({ value }), past: reads, list: () => [] },
-    tenants: { open: () => Promise.resolve(tenant), home: () => Promise.resolve({ events: reads }) },
+    tenants: {
+      partitionsOf: () => PARTITIONS,
+      open: () => Promise.resolve(tenant),
+      home: () => Promise.resolve({ events: reads }),
+    },
     channels: { positionWaits: { projection: () => Promise.resolve() } },
     eventTypes: { list: () => [], get: () => undefined },
     endpoints: { require: () => value },

@@ -108,7 +108,7 @@ const listAggregateTypes = route({
   answers: { 200: listOf('aggregateTypes', AggregateType) },
   serve: async ({ tenants, catalog }, call) => {
     const { tenantId } = call;
-    await memoryOfLists(call, catalog.get('tenant', tenantId)?.value.partitions);
+    await memoryOfLists(call, tenants.partitionsOf(tenantId));
     const tenant = await tenants.open(tenantId);
     const query = call.query();
     const after = idOfCursor(query.cursor);

@@ -27,9 +27,9 @@ const listAggregates = route({
   scope: 'read',
   query: { type: aggregateTypeName, ...paging },
   answers: { 200: listOf('aggregates', Aggregate) },
-  serve: async ({ tenants, catalog }, call) => {
+  serve: async ({ tenants }, call) => {
     const { type, ...page } = call.query();
-    await memoryOfLists(call, catalog.get('tenant', call.tenantId)?.value.partitions);
+    await memoryOfLists(call, tenants.partitionsOf(call.tenantId));
     const { aggregates: all } = await tenants.open(call.tenantId);
     const { aggregates: items, nextCursor } = await all.list({ aggregateType: type, ...page, turn: turnsOf(call) });
     await answerItems(call, 'aggregates', { items, nextCursor }, (aggregate) => ({

@@ -93,8 +93,8 @@ const listEventTypes = route({
       nextCursor: text.optional(),
     }),
   },
-  serve: async ({ tenants, eventTypes, catalog }, call) => {
-    await memoryOfLists(call, catalog.get('tenant', call.tenantId)?.value.partitions);
+  serve: async ({ tenants, eventTypes }, call) => {
+    await memoryOfLists(call, tenants.partitionsOf(call.tenantId));
     const query = call.query();
     const after = idOfCursor(query.cursor);
     const turn = turnsOf(call);

@@ -1,14 +1,13 @@
 import { z } from 'zod';
 import { faultForClients } from '../../core/event.js';
 import { MAX_AGGREGATE_ID, MAX_STATE_KEY } from '../../core/names.js';
-import { LIST_BYTES } from '../../core/reads.js';
 import type { ReleaseMode } from '../../core/records.js';
 import type { KeyRelease } from '../../tenancy/faults.js';
 import { optionalJson } from '../bodies.js';
-import { answerItems } from '../list-answer.js';
+import { answerItems, memoryOfLists } from '../list-answer.js';
 import { paging, requireAggregateType, requireName } from '../parameters.js';
 import { requireProjection } from '../../catalog/require.js';
-import { memoryOf, turnsOf } from '../request-memory.js';
+import { turnsOf } from '../request-memory.js';
 import type { Call } from '../route.js';
 import { aggregateId, aggregateType, component, Fault, integer, KeyFault, listOf, text } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';
@@ -71,7 +70,7 @@ const listAggregateFaults = route({
   serve: async ({ tenants }, call) => {
     const aggregateType = requireAggregateType(call.parameter('type'));
     const { faults } = await tenants.open(call.tenantId);
-    await memoryOf(call.request)?.pageOf(call.response, LIST_BYTES);
+    await memoryOfLists(call);
     const page = await faults.ofType(aggregateType, { ...call.query(), turn: turnsOf(call) });
     return answerItems(call, 'faults', { ...page, items: page.faults }, faultForClients);
   },
@@ -93,7 +92,7 @@ const listKeyFaults = route({
   serve: async ({ tenants, catalog }, call) => {
     const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
     const { faults } = await tenants.open(call.tenantId);
-    await memoryOf(call.request)?.pageOf(call.response, LIST_BYTES);
+    await memoryOfLists(call);
     const page = await faults.ofProjection(projectionId, { ...call.query(), turn: turnsOf(call) });
     return answerItems(call, 'faults', { ...page, items: page.faults }, ({ key, fault }) => ({
       key,

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Entry, ProjectionEntity } from '../../catalog/catalog.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
-import { firstOf, LIST_BYTES } from '../../core/reads.js';
+import { firstOf } from '../../core/reads.js';
 import { memoryOf, turnsOf } from '../request-memory.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import { costOfBytes, type Turn } from '../../core/turns.js';
@@ -12,7 +12,7 @@ import { isEvent, placeOfPosition, positionOfPlace } from '../../feed/feed-item.
 import type { Tenant } from '../../tenancy/tenant.js';
 import { jsonBy, upload } from '../bodies.js';
 import { JsonWriter, type JsonParts } from '../json-writer.js';
-import { answerList } from '../list-answer.js';
+import { answerList, memoryOfLists } from '../list-answer.js';
 import { CONFIG_FIELD, NotificationConfig, readNotificationConfig } from '../notification-config.js';
 import { anyText, nameUpTo, paging, requireName } from '../parameters.js';
 import { WAIT_FOR } from '../position-waits.js';
@@ -267,7 +267,7 @@ const getProjection = route({
     const projection = requireProjection(catalog, call.tenantId, call.parameter('id'));
     if (!mayBeLive(projection)) return call.answer(200, projectionRecord(catalog, projection));
     const tenant = await tenants.open(call.tenantId);
-    await memoryOf(call.request)?.pageOf(call.response, LIST_BYTES);
+    await memoryOfLists(call);
     const turn = turnsOf(call);
     const nowOf = await nowOfTenant(tenant, turn);
     const { projectionId } = projection;

@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import { LIST_BYTES } from '../../core/reads.js';
-import { answerItems } from '../list-answer.js';
+import { answerItems, memoryOfLists } from '../list-answer.js';
 import { badCursor, integerFrom, paging } from '../parameters.js';
-import { memoryOf, turnsOf } from '../request-memory.js';
+import { turnsOf } from '../request-memory.js';
 import { aggregateType, anyObject, component, text } from '../schema.js';
 import { route } from './dependencies.js';
 
@@ -35,7 +34,7 @@ const listStateTypes = route({
     const { limit, cursor } = call.query();
     const after = cursor === undefined ? '' : Buffer.from(cursor, 'base64url').toString();
     if (cursor !== undefined && !/^[ap]\//.test(after)) throw badCursor();
-    await memoryOf(call.request)?.pageOf(call.response, LIST_BYTES);
+    await memoryOfLists(call);
     const { states, next } = await deployments.describeStates(call.tenantId, { after, limit, turn: turnsOf(call) });
     const nextCursor = next === undefined ? undefined : Buffer.from(next).toString('base64url');
     return answerItems(call, 'states', { items: states, nextCursor }, (state) => state);
