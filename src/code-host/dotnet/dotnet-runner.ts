@@ -290,7 +290,7 @@ export class DotnetRunner implements Runner, PoolMember {
     const behind = this.#underWay.splice(0);
     const outcomes = await Promise.all(behind.map(({ outcome }) => outcome));
     try {
-      if (!(error instanceof RunnerFailure) || error.kind === 'start') throw error;
+      if (!(error instanceof RunnerFailure) || error.isForLater) throw error;
       call.resolve(await this.#again(call, error));
     } catch (failure) {
       call.reject(this.#asError(failure));
@@ -314,7 +314,7 @@ export class DotnetRunner implements Runner, PoolMember {
       try {
         return await call.attempt();
       } catch (error) {
-        if (!(error instanceof RunnerFailure)) throw error;
+        if (!(error instanceof RunnerFailure) || error.isForLater) throw error;
       }
     }
     return await call.isolate();
@@ -325,7 +325,9 @@ export class DotnetRunner implements Runner, PoolMember {
     if (!(failure instanceof RunnerFailure)) return failure;
     return new StatefoldError(
       'UNAVAILABLE',
-      `The process of the tenant's code could not be started (${failure.message}).`,
+      failure.kind === 'starved'
+        ? `Others keep the tenant's code from the processors (${failure.message}).`
+        : `The process of the tenant's code could not be started (${failure.message}).`,
     );
   }
 

@@ -187,7 +187,7 @@ export class Isolation {
       try {
         return await this.#host.run(units, exchange);
       } catch (error) {
-        if (!(error instanceof RunnerFailure) || error.kind === 'start') throw error;
+        if (!(error instanceof RunnerFailure) || error.isForLater) throw error;
         if (left > 1 && (error.killedFromOutside || error.exceeded)) continue;
         return error;
       }

@@ -16,13 +16,18 @@ export class RunnerFailure extends Error {
   override readonly name = 'RunnerFailure';
   /**
    * `ended`: the process went, for whatever reason. `overran`: it was killed for taking too long. `breach`: it was killed for what
-   * it said, and whose code that was has a strike already. `start`: it never came up. `too-large`: a frame of this request would
-   * pass the limit; the process lives.
+   * it said, and whose code that was has a strike already. `start`: it never came up. `starved`: others kept it from the processors.
+   * `too-large`: a frame of this request would pass the limit; the process lives.
    */
-  readonly kind: 'ended' | 'overran' | 'breach' | 'start' | 'too-large';
+  readonly kind: 'ended' | 'overran' | 'breach' | 'start' | 'starved' | 'too-large';
   readonly killedFromOutside: boolean;
   /** It was killed for what it took; which of the events that it ran is to blame is not known. */
   readonly exceeded: boolean;
+
+  /** It says nothing of what was asked for, nor would it a moment later. */
+  get isForLater(): boolean {
+    return this.kind === 'start' || this.kind === 'starved';
+  }
 
   constructor(kind: RunnerFailure['kind'], message: string, { killedFromOutside = false, exceeded = false } = {}) {
     super(message);
@@ -350,7 +355,10 @@ export class RunnerSession {
     if (end.neverReady && !end.killedFromOutside && end.reason !== CLOSED)
       failure = new RunnerFailure('start', end.reason);
     else if (this.#overran !== undefined)
-      failure = new RunnerFailure('overran', end.reason, { killedFromOutside: this.#overran.fromOutside });
+      failure =
+        this.#overran.by === 'starved'
+          ? new RunnerFailure('starved', end.reason)
+          : new RunnerFailure('overran', end.reason, { killedFromOutside: this.#overran.by === 'outside' });
     else if (end.breach) failure = new RunnerFailure('breach', end.reason);
     else {
       const { killedFromOutside } = end;

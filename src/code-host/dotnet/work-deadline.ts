@@ -2,7 +2,12 @@ import { procFile, processorMsOf } from '../../jail/process-usage.js';
 
 /** What the kernel says of the thread that runs uploaded code: the first one of its process. */
 export interface Scheduling {
-  /** Time since its start in which it could have run and had no processor, milliseconds; undefined where the kernel doesn't count it. */
+  /** Time since its start in which it had a processor, milliseconds; undefined where the kernel doesn't count it. */
+  readonly ranMs: number | undefined;
+  /**
+   * Time since its start in which it could have run and had no processor, milliseconds; undefined where the kernel doesn't count it.
+   * The wait that it is in isn't in it: that is added when it ends.
+   */
   readonly waitedMs: number | undefined;
   /** Processor time of all threads of the process since its start, milliseconds; undefined where the kernel doesn't count it. */
   readonly processorMs: number | undefined;
@@ -16,15 +21,19 @@ export function schedulingOf(pid: number): Scheduling | undefined {
   if (stat === undefined) return undefined;
   // Behind the name, which may hold anything.
   const state = stat.charAt(stat.lastIndexOf(')') + 2);
-  const waited = Number(procFile(pid, 'schedstat')?.split(' ')[1]);
-  return { state, waitedMs: Number.isFinite(waited) ? waited / 1e6 : undefined, processorMs: processorMsOf(pid) };
+  const [ranMs, waitedMs] = (procFile(pid, 'schedstat') ?? '').split(' ').map((field) => Number(field) / 1e6);
+  const counts = Number.isFinite(ranMs) && Number.isFinite(waitedMs);
+  return { state, ...(counts ? { ranMs, waitedMs } : { ranMs: undefined, waitedMs: undefined }), processorMs: processorMsOf(pid) };
 }
 
 /** How a request came to its deadline. */
 export interface Overrun {
   readonly reason: string;
-  /** It had next to nothing of a processor, or was stopped by someone: that says nothing of the code. */
-  readonly fromOutside: boolean;
+  /**
+   * Whose doing it was. `code`: its own. `outside`: it was stopped by someone, or hung in the kernel: that says nothing of the code.
+   * `starved`: others kept it from the processors, for which it waited most of the time: nor does that, and to try at once is in vain.
+   */
+  readonly by: 'code' | 'outside' | 'starved';
 }
 
 export interface WorkDeadlineOptions {
@@ -36,31 +45,33 @@ export interface WorkDeadlineOptions {
   readonly now?: () => number;
 }
 
-/** Of the deadline: how often it is looked. What ends before the first look costs none. */
+/** Of the deadline: how often it is looked. */
 const LOOKS = 4;
+/** What ends before the first look costs none. Until then it isn't known what it waited for, and it counts as a whole. */
 const SHORTEST_LOOK_MS = 20;
-/** However little it got of a processor, a request has no longer than so many times its deadline, within bounds. */
-const PATIENCE = 10;
-const MOST_PATIENCE_MS = 60_000;
+/** However little it got of a processor, a request has no longer, or twice its deadline where that is more. */
+const PATIENCE_MS = 60_000;
 
 /**
  * The deadline of what a process is at. What counts is time in which its code runs, sleeps, or waits for what it made itself; not
  * time in which it waits for a processor or a disk, or is stopped (but for what other threads of its process used meanwhile: it is
- * they that it waits for), nor time in which this process itself stood still: on a busy
- * machine that is nobody's fault.
+ * they that it waits for), nor time in which this process itself stood still: on a busy machine that is nobody's fault.
  */
 export class WorkDeadline {
   readonly #options: WorkDeadlineOptions;
   readonly #now: () => number;
   #timer: NodeJS.Timeout | undefined;
-  #last: NodeJS.Immediate | undefined;
+  #ending: NodeJS.Immediate | undefined;
   #deadlineMs = 0;
   #countedMs = 0;
   #passedMs = 0;
   #stoppedMs = 0;
   #lookedAt = 0;
-  #waitedMs: number | undefined;
-  #processorMs: number | undefined;
+  #last: Scheduling | undefined;
+  /** Waited for a processor since it was armed, of what passed. */
+  #waitedMs = 0;
+  /** Passed, and not counted yet: it either slept in it or is still waiting for a processor, which shows when it has one. */
+  #openMs = 0;
 
   constructor(options: WorkDeadlineOptions) {
     this.#options = options;
@@ -73,6 +84,8 @@ export class WorkDeadline {
     this.#countedMs = 0;
     this.#passedMs = 0;
     this.#stoppedMs = 0;
+    this.#waitedMs = 0;
+    this.#openMs = 0;
     this.#goOn();
   }
 
@@ -80,8 +93,8 @@ export class WorkDeadline {
   pause(): void {
     if (this.#timer === undefined) return;
     this.disarm();
-    // Not looked at: it had answered before.
-    this.#count(undefined);
+    // It has told something, so its last wait is known; for what was short that isn't worth it.
+    this.#count(this.#now() - this.#lookedAt < SHORTEST_LOOK_MS ? undefined : this.#scheduling());
   }
 
   /** It has what is left. */
@@ -91,20 +104,19 @@ export class WorkDeadline {
 
   disarm(): void {
     clearTimeout(this.#timer);
-    if (this.#last !== undefined) clearImmediate(this.#last);
+    if (this.#ending !== undefined) clearImmediate(this.#ending);
     this.#timer = undefined;
-    this.#last = undefined;
+    this.#ending = undefined;
   }
 
   #goOn(): void {
     this.#lookedAt = this.#now();
-    this.#waitedMs = undefined;
-    this.#processorMs = undefined;
+    this.#last = undefined;
     this.#lookLater();
   }
 
   get #interval(): number {
-    return Math.max(SHORTEST_LOOK_MS, this.#deadlineMs / LOOKS);
+    return this.#last === undefined ? SHORTEST_LOOK_MS : Math.max(SHORTEST_LOOK_MS, this.#deadlineMs / LOOKS);
   }
 
   #lookLater(): void {
@@ -114,11 +126,15 @@ export class WorkDeadline {
   }
 
   #look(): void {
-    const pid = this.#options.pid();
-    this.#count(pid === undefined ? undefined : (this.#options.scheduling ?? schedulingOf)(pid));
+    this.#count(this.#scheduling());
     if (this.#overrun() === undefined) this.#lookLater();
     // Its answer may be here already, and not read yet: what is there is read before this.
-    else this.#last = setImmediate(() => this.#end());
+    else this.#ending = setImmediate(() => this.#end());
+  }
+
+  #scheduling(): Scheduling | undefined {
+    const pid = this.#options.pid();
+    return pid === undefined ? undefined : (this.#options.scheduling ?? schedulingOf)(pid);
   }
 
   #count(scheduling: Scheduling | undefined): void {
@@ -127,28 +143,34 @@ export class WorkDeadline {
     const passed = Math.min(now - this.#lookedAt, 2 * this.#interval);
     this.#lookedAt = now;
     this.#passedMs += passed;
-    const waited = Math.max(0, (scheduling?.waitedMs ?? 0) - (this.#waitedMs ?? scheduling?.waitedMs ?? 0));
-    this.#waitedMs = scheduling?.waitedMs;
-    const used = Math.max(0, (scheduling?.processorMs ?? 0) - (this.#processorMs ?? scheduling?.processorMs ?? 0));
-    this.#processorMs = scheduling?.processorMs;
-    const stopped = scheduling?.state === 'T' || scheduling?.state === 't';
-    if (stopped) this.#stoppedMs += passed;
-    // A process that used as much as a processor gives lacked none, however long one of its threads waited behind the others.
-    else if (scheduling?.state !== 'D') this.#countedMs += Math.max(passed - waited, Math.min(passed, used), 0);
+    const last = this.#last;
+    this.#last = scheduling;
+    const ran = grownBy(last?.ranMs, scheduling?.ranMs);
+    const waited = grownBy(last?.waitedMs, scheduling?.waitedMs);
+    // Of all threads. A process that used as much as a processor gives lacked none, however long one of its threads waited behind the others.
+    const used = Math.min(passed, grownBy(last?.processorMs, scheduling?.processorMs));
+    this.#waitedMs += waited;
+    const own = Math.max(0, passed + this.#openMs - waited);
+    this.#openMs = 0;
+    if (scheduling?.state === 'T' || scheduling?.state === 't') this.#stoppedMs += passed;
+    else if (scheduling?.state !== 'D') {
+      // A wait that has begun in this time, or goes on since before where none has ended.
+      if (scheduling?.state === 'R' && last?.ranMs !== undefined) this.#openMs = Math.max(0, waited > 0 ? Math.min(own, passed) - ran : own - ran);
+      this.#countedMs += Math.max(own - this.#openMs, used);
+    }
   }
 
   #overrun(): Overrun | undefined {
     const deadlineMs = this.#deadlineMs;
-    const its = `overran its ${deadlineMs.toLocaleString('en-US')} ms`;
-    if (this.#countedMs >= deadlineMs) return { reason: its, fromOutside: false };
-    if (this.#stoppedMs >= deadlineMs) return { reason: `${its}: it was stopped`, fromOutside: true };
-    const patienceMs = Math.max(2 * deadlineMs, Math.min(PATIENCE * deadlineMs, MOST_PATIENCE_MS));
-    return this.#passedMs < patienceMs
-      ? undefined
-      : {
-          reason: `${its}: it had no answer after ${patienceMs.toLocaleString('en-US')} ms`,
-          fromOutside: this.#countedMs < deadlineMs / 2,
-        };
+    const its = `overran its ${inMs(deadlineMs)}`;
+    if (this.#countedMs >= deadlineMs) return { reason: its, by: 'code' };
+    if (this.#stoppedMs >= deadlineMs) return { reason: `${its}: it was stopped`, by: 'outside' };
+    const patienceMs = Math.max(2 * deadlineMs, PATIENCE_MS);
+    if (this.#passedMs < patienceMs) return undefined;
+    const reason = `${its}: it had no answer after ${inMs(patienceMs)}`;
+    if (this.#waitedMs + this.#openMs >= patienceMs / 2)
+      return { reason: `${reason}, in which it had the processor for ${inMs(this.#countedMs)}`, by: 'starved' };
+    return { reason, by: this.#countedMs < deadlineMs / 2 ? 'outside' : 'code' };
   }
 
   #end(): void {
@@ -157,3 +179,9 @@ export class WorkDeadline {
     if (overrun !== undefined) this.#options.onOverrun(overrun);
   }
 }
+
+/** Of a count that only grows; what isn't known hasn't. */
+const grownBy = (before: number | undefined, now: number | undefined): number =>
+  before === undefined || now === undefined ? 0 : Math.max(0, now - before);
+
+const inMs = (milliseconds: number): string => `${Math.round(milliseconds).toLocaleString('en-US')} ms`;
