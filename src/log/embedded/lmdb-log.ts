@@ -388,6 +388,7 @@ export class LmdbLog implements Log {
       if ((bytes += batch.length) < READ_BYTES) continue;
       bytes = 0;
       await nextTurn();
+      if (this.#closed || lane.deleted) throw new Error(this.#closed ? 'the log is closed' : 'the topic was deleted');
     }
     return { records: out, end: known };
   }
