@@ -52,6 +52,8 @@ export interface TurnsOptions {
   readonly atOnce?: number;
   /** Runs the work in the next round of the loop, behind what came in by then. */
   readonly nextRound?: (work: () => void) => void;
+  /** Runs the work when what began in this callback of the loop, and all that followed from it at once, is done. */
+  readonly behind?: (work: () => void) => void;
   readonly now?: () => number;
   /** Told who asks, and asked whether others do. */
   readonly clients?: Pick<Background, 'asked' | 'isShared'>;
@@ -91,9 +93,8 @@ const LEAST_SHARE = 1 / 8;
  * is alone has long ones, which cost less.
  */
 const AMONG_OTHERS = 1 / 2;
-/** Of what a unit takes: how much the last round counts. Rounds with few units say little. */
-const SMOOTHING = 0.1;
-const UNITS_TO_TELL = 2;
+/** Of what units take: how much of it each look forgets. Few units say little, and count for little. */
+const FORGOTTEN = 0.1;
 
 /**
  * Shares the event loop among tenants: what one of them asks for begins at once while it has taken little in this round of the loop,
@@ -105,6 +106,7 @@ export class Turns {
   readonly #round: number;
   readonly #atOnce: number;
   readonly #nextRound: (work: () => void) => void;
+  readonly #behind: (work: () => void) => void;
   readonly #shares = new Map<string, Share>();
   #waiting = 0;
   /** What all have taken in this round. */
@@ -114,19 +116,22 @@ export class Turns {
   readonly #clients: Pick<Background, 'asked' | 'isShared'>;
   /** Of a whole round: what this one may have, in (0, 1]. */
   #part = 1;
-  /** Of late, milliseconds. */
-  #unitMs = UNIT_MS;
+  /** Of late, and what they took until they waited for something: the rest of a round is what others do in it. Milliseconds. */
+  readonly #units = { taken: ROUND, tookMs: ROUND * UNIT_MS };
 
   constructor({
     round = ROUND,
     atOnce = AT_ONCE,
     nextRound = (work) => void setImmediate(work),
+    // What is put off in a promise's job runs when there are no more of these.
+    behind = (work) => queueMicrotask(() => process.nextTick(work)),
     now = () => performance.now(),
     clients = background,
   }: TurnsOptions = {}) {
     this.#round = round;
     this.#atOnce = atOnce;
     this.#nextRound = nextRound;
+    this.#behind = behind;
     this.#now = now;
     this.#clients = clients;
   }
@@ -175,14 +180,19 @@ export class Turns {
 
   #endRound(): void {
     this.#ends = true;
-    const began = this.#now();
     const most = this.#clients.isShared ? AMONG_OTHERS : 1;
-    this.#part = Math.max(LEAST_SHARE, most * Math.min(1, UNIT_MS / this.#unitMs));
+    const units = this.#units;
+    this.#part = Math.max(LEAST_SHARE, most * Math.min(1, (UNIT_MS * units.taken) / units.tookMs));
     this.#nextRound(() => {
       this.#ends = false;
-      if (this.#spent >= UNITS_TO_TELL)
-        this.#unitMs += SMOOTHING * ((this.#now() - began) / this.#spent - this.#unitMs);
       this.#serve();
+    });
+    const began = this.#now();
+    // Of a round what begins first, which is most of it where there is much.
+    this.#behind(() => {
+      if (this.#spent === 0) return;
+      units.taken += this.#spent - FORGOTTEN * units.taken;
+      units.tookMs += this.#now() - began - FORGOTTEN * units.tookMs;
     });
   }
 

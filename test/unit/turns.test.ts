@@ -11,7 +11,9 @@ function world(round = 16, atOnce = 8) {
   const clock = { now: 0 };
   const clients = { isShared: false, asked: () => undefined };
   const nextRound = (work: () => void): void => void rounds.push(work);
-  const turns = new Turns({ round, atOnce, nextRound, now: () => clock.now, clients });
+  const looks: (() => void)[] = [];
+  const behind = (work: () => void): void => void looks.push(work);
+  const turns = new Turns({ round, atOnce, nextRound, behind, now: () => clock.now, clients });
   const ask = (name: string, cost = 1): void => {
     const turn = turns.enter(name.split(' ', 1)[0] as string, cost);
     if (turn === undefined) began.push(name);
@@ -24,7 +26,12 @@ function world(round = 16, atOnce = 8) {
     await Promise.resolve();
     return began.slice(before);
   };
-  return { turns, began, ask, next, rounds, clock, clients };
+  /** All that began is done, up to where it waits, and took so long. */
+  const took = (ms: number): void => {
+    clock.now += ms;
+    for (const look of looks.splice(0)) look();
+  };
+  return { turns, began, ask, next, took, rounds, clock, clients };
 }
 
 describe('turns', () => {
@@ -41,11 +48,13 @@ describe('turns', () => {
   });
 
   it('are fewer in a round while what was asked for takes longer than it was reckoned, and as many as before when it does not', async () => {
-    const { ask, next, clock } = world();
+    const { ask, next, took, clock } = world();
     const round = async (unitMs: number): Promise<number> => {
       for (let i = 0; i < 32; i++) ask(`a ${i}`);
       const count = (await next()).length;
-      clock.now += count * unitMs;
+      took(count * unitMs);
+      // What others do in the round doesn't count.
+      clock.now += 100;
       return count;
     };
     assert.equal(await round(0), 16);
@@ -55,6 +64,21 @@ describe('turns', () => {
     assert.equal(await round(0.2), 8);
     for (let i = 0; i < 100; i++) await round(0.05);
     assert.equal(await round(0.05), 16);
+  });
+
+  it('are as many as before soon, also where there is one in a round', async () => {
+    const { ask, next, took } = world();
+    const rounds = async (count: number, unitMs: number): Promise<void> => {
+      for (let i = 0; i < count; i++) {
+        ask('a');
+        took(unitMs);
+        await next();
+      }
+    };
+    await rounds(100, 5);
+    await rounds(100, 0.05);
+    for (let i = 0; i < 32; i++) ask(`a ${i}`);
+    assert.equal((await next()).length, 16);
   });
 
   it('of several within one share go in turn, however many one of them asks for', async () => {
@@ -133,7 +157,7 @@ describe('turns', () => {
   });
 
   it('are half as many in a round while several tenants ask, and two requests at least', async () => {
-    const { began, ask, next, clock, clients } = world();
+    const { began, ask, next, took, clients } = world();
     clients.isShared = true;
     for (let i = 0; i < 100; i++) ask(`a ${i}`);
     assert.equal(began.length, 4, 'at once');
@@ -144,7 +168,7 @@ describe('turns', () => {
     clients.isShared = true;
     for (let i = 0; i < 100; i++) {
       for (let more = 0; more < 16; more++) ask('a more');
-      clock.now += (await next()).length;
+      took((await next()).length);
     }
     assert.equal((await next()).length, 2);
   });
