@@ -213,6 +213,8 @@ export class Reducers implements TurnFold {
     for (const work of works) shareOf(work.commit.aggregateId).works.push(work);
     for (const ensure of ensures) shareOf(ensure.aggregateId).ensures.push(ensure);
     try {
+      // What a catch-up folds would pile up before the store, and be written in one go.
+      if (ensures.length === 0 && !works.some(isWaitedFor)) await this.#options.tables.section.room();
       const items: Planned[] = [];
       let begun = this.#read;
       const slices: { awaited?: ShortSlices; others?: ShortSlices } = {};

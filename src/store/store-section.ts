@@ -1,6 +1,7 @@
 import { asBinary, type RootDatabase } from 'lmdb';
 import { UNBOUNDED, type Hold } from '../core/budget.js';
 import { compareKeys } from '../core/compare-keys.js';
+import { background } from '../core/background.js';
 import { eventLoop } from '../core/event-loop.js';
 import { lmdbFailure } from '../core/lmdb-failure.js';
 import type { Logger } from '../core/logger.js';
@@ -16,6 +17,11 @@ const ENTRY_BYTES = 4096;
 const FLUSH_BYTES = 4 * 1024 * 1024;
 /** A row that changes often is written once for many changes. */
 const BULK = { entries: 20_000, flushBytes: 16 * 1024 * 1024, flushAfterMs: 5000 };
+/**
+ * While clients wait beside work that nobody waits for (a rebuild of states, say, of which each entry is changed once) little is written at
+ * a time: all of a transaction is handed over in one go, some 5 µs an entry.
+ */
+const FEW_ENTRIES = 512;
 /** Of what is written in one transaction, so much is encoded in one go. */
 const ENCODED_AT_ONCE = { entries: 256, bytes: 256 * 1024 };
 /** Whoever fills a section goes on below this, whatever else is held: so each of them comes to an end of what it began. */
@@ -174,9 +180,14 @@ export class StoreSection {
 
   /** So much changed that it is written now. */
   get #isDue(): boolean {
-    return this.#bulk
-      ? this.#dirty.size >= BULK.entries || this.#dirtyBytes >= BULK.flushBytes
-      : this.#dirty.size >= this.#flushEntries || this.#dirtyBytes >= FLUSH_BYTES;
+    return this.#bulk ? this.#dirty.size >= BULK.entries || this.#dirtyBytes >= BULK.flushBytes : this.#isMuch;
+  }
+
+  /** As much as one transaction should have. */
+  get #isMuch(): boolean {
+    const { size } = this.#dirty;
+    if (size >= this.#flushEntries || this.#dirtyBytes >= FLUSH_BYTES) return true;
+    return size >= FEW_ENTRIES && background.isAtWork && background.clientsAreAbout;
   }
 
   /** Bytes of what is not written yet, about. */
@@ -314,7 +325,7 @@ export class StoreSection {
    * not pile up. @throws Error when the store can not be written now
    */
   async room(): Promise<void> {
-    while (this.#dirty.size >= this.#flushEntries || this.#dirtyBytes >= FLUSH_BYTES) {
+    while (this.#isMuch) {
       const writing = this.#running ?? this.flush();
       if (this.#dirty.size === 0 && !this.isFailing) return;
       await writing;
