@@ -92,7 +92,7 @@ const LEAST_SHARE = 1 / 8;
  * Of a round while several tenants ask: a request passes through several rounds, and each is as long as those of others make it. One that
  * is alone has long ones, which cost less.
  */
-const AMONG_OTHERS = 1 / 2;
+const AMONG_OTHERS = 1 / 4;
 /** Of what units take: how much of it each look forgets. Few units say little, and count for little. */
 const FORGOTTEN = 0.1;
 

@@ -156,12 +156,12 @@ describe('turns', () => {
     );
   });
 
-  it('are half as many in a round while several tenants ask, and two requests at least', async () => {
+  it('are a quarter as many in a round while several tenants ask, and two requests at least', async () => {
     const { began, ask, next, took, clients } = world();
     clients.isShared = true;
     for (let i = 0; i < 100; i++) ask(`a ${i}`);
-    assert.equal(began.length, 4, 'at once');
-    assert.equal((await next()).length, 8);
+    assert.equal(began.length, 2, 'at once');
+    assert.equal((await next()).length, 4);
     clients.isShared = false;
     await next();
     assert.equal((await next()).length, 16);
