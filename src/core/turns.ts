@@ -56,7 +56,7 @@ export interface TurnsOptions {
   readonly behind?: (work: () => void) => void;
   readonly now?: () => number;
   /** Told who asks, and asked whether others do. */
-  readonly clients?: Pick<Background, 'asked' | 'isShared'>;
+  readonly clients?: Pick<Background, 'asked' | 'isShared' | 'isAtWork'>;
 }
 
 /** A body is about one unit more for each so many bytes. */
@@ -92,9 +92,10 @@ const LEAST_SHARE = 1 / 8;
  * Of a round while several tenants ask: a request passes through several rounds, and each is as long as those of others make it. One that
  * is alone has long ones, which cost less.
  */
-const AMONG_OTHERS = 1 / 4;
-/** Of what units take: how much of it each look forgets. Few units say little, and count for little. */
-const FORGOTTEN = 0.1;
+const AMONG_OTHERS = 1 / 2;
+/** Of what a unit takes: how much the last round counts. Rounds with few units say little of what the whole of it takes. */
+const SMOOTHING = 0.1;
+const UNITS_TO_TELL = 2;
 
 /**
  * Shares the event loop among tenants: what one of them asks for begins at once while it has taken little in this round of the loop,
@@ -113,11 +114,13 @@ export class Turns {
   #spent = 0;
   #ends = false;
   readonly #now: () => number;
-  readonly #clients: Pick<Background, 'asked' | 'isShared'>;
+  readonly #clients: Pick<Background, 'asked' | 'isShared' | 'isAtWork'>;
   /** Of a whole round: what this one may have, in (0, 1]. */
   #part = 1;
-  /** Of late, and what they took until they waited for something: the rest of a round is what others do in it. Milliseconds. */
-  readonly #units = { taken: ROUND, tookMs: ROUND * UNIT_MS };
+  /** What a unit took of late in rounds of several tenants, with all that it led to in them, milliseconds. */
+  #unitMs = UNIT_MS;
+  /** Units of late, and what they themselves took until they waited for something, milliseconds. */
+  readonly #own = { taken: ROUND, tookMs: ROUND * UNIT_MS };
 
   constructor({
     round = ROUND,
@@ -180,19 +183,24 @@ export class Turns {
 
   #endRound(): void {
     this.#ends = true;
-    const most = this.#clients.isShared ? AMONG_OTHERS : 1;
-    const units = this.#units;
-    this.#part = Math.max(LEAST_SHARE, most * Math.min(1, (UNIT_MS * units.taken) / units.tookMs));
+    const began = this.#now();
+    const { isShared, isAtWork } = this.#clients;
+    const own = this.#own;
+    // Where the tenants fill the loop by what they ask for, a round is as long as that makes it. Else it is as long as other work makes it,
+    // which is as long for few units: who sends little would have two begun a round, and fall behind.
+    const unitMs = isShared && !isAtWork ? this.#unitMs : own.tookMs / own.taken;
+    this.#part = Math.max(LEAST_SHARE, (isShared ? AMONG_OTHERS : 1) * Math.min(1, UNIT_MS / unitMs));
     this.#nextRound(() => {
       this.#ends = false;
+      if (isShared && !isAtWork && this.#spent >= UNITS_TO_TELL)
+        this.#unitMs += SMOOTHING * ((this.#now() - began) / this.#spent - this.#unitMs);
       this.#serve();
     });
-    const began = this.#now();
     // Of a round what begins first, which is most of it where there is much.
     this.#behind(() => {
       if (this.#spent === 0) return;
-      units.taken += this.#spent - FORGOTTEN * units.taken;
-      units.tookMs += this.#now() - began - FORGOTTEN * units.tookMs;
+      own.taken += this.#spent - SMOOTHING * own.taken;
+      own.tookMs += this.#now() - began - SMOOTHING * own.tookMs;
     });
   }
 

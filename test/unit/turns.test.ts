@@ -9,7 +9,7 @@ function world(round = 16, atOnce = 8) {
   const rounds: (() => void)[] = [];
   const began: string[] = [];
   const clock = { now: 0 };
-  const clients = { isShared: false, asked: () => undefined };
+  const clients = { isShared: false, isAtWork: false, asked: () => undefined };
   const nextRound = (work: () => void): void => void rounds.push(work);
   const looks: (() => void)[] = [];
   const behind = (work: () => void): void => void looks.push(work);
@@ -156,21 +156,26 @@ describe('turns', () => {
     );
   });
 
-  it('are a quarter as many in a round while several tenants ask, and two requests at least', async () => {
-    const { began, ask, next, took, clients } = world();
+  it('are half as many in a round while several tenants ask, and two requests at least', async () => {
+    const { began, ask, next, took, clock, clients } = world();
     clients.isShared = true;
     for (let i = 0; i < 100; i++) ask(`a ${i}`);
-    assert.equal(began.length, 2, 'at once');
-    assert.equal((await next()).length, 4);
+    assert.equal(began.length, 4, 'at once');
+    assert.equal((await next()).length, 8);
     clients.isShared = false;
     await next();
     assert.equal((await next()).length, 16);
     clients.isShared = true;
     for (let i = 0; i < 100; i++) {
       for (let more = 0; more < 16; more++) ask('a more');
-      took((await next()).length);
+      const { length } = await next();
+      took(0.05 * length);
+      clock.now += length;
     }
     assert.equal((await next()).length, 2);
+    clients.isAtWork = true;
+    await next();
+    assert.equal((await next()).length, 8, 'what makes rounds long may be other work');
   });
 
   it('make a tenant that asks for much wait, in its order, and nobody else', async () => {
