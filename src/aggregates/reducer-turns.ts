@@ -43,6 +43,8 @@ interface CatchUp {
 
 /** Who folds a turn. */
 export interface TurnFold {
+  /** Resolves when there is room for what a catch-up folds. Never rejects. */
+  room?(): Promise<void>;
   /** Never rejects; gives the error when nothing could be folded. */
   foldTurn(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined>;
 }
@@ -165,10 +167,7 @@ export class ReducerTurns {
     if (next === undefined || this.#backgroundTurn === 'waits') return false;
     if (this.#backgroundTurn === 'asks') {
       this.#backgroundTurn = 'waits';
-      void this.#background.turn().then(() => {
-        this.#backgroundTurn = 'goes';
-        this.#kick();
-      });
+      void this.#itsTurn();
       return false;
     }
     const most = this.#background.givesWay ? SHORT_BACKGROUND_EVENTS : BACKGROUND_EVENTS;
@@ -193,6 +192,14 @@ export class ReducerTurns {
       this.#kick();
     });
     return true;
+  }
+
+  /** Appends have the turns while a catch-up waits for it. */
+  async #itsTurn(): Promise<void> {
+    await this.#fold.room?.();
+    await this.#background.turn();
+    this.#backgroundTurn = 'goes';
+    this.#kick();
   }
 
   async #run(works: readonly Work[], ensures: readonly Ensure[], onFailed?: (error: Error) => void): Promise<void> {

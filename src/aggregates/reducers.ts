@@ -202,6 +202,13 @@ export class Reducers implements TurnFold {
     if (this.#closed) throw new Error('the tenant is closed');
   }
 
+  /** What a catch-up folds would pile up before the store, and be written in one go. Where that can't be written memory is what bounds it. */
+  async room(): Promise<void> {
+    const { section } = this.#options.tables;
+    // It is tried again by itself each second.
+    if (!section.isFailing) await section.room().catch(() => undefined);
+  }
+
   /** One turn: all that was gathered for it goes to the runner as one frame, or as several where the states before it are large. */
   async foldTurn(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined> {
     const shares = new Map<string, Share>();
@@ -213,8 +220,6 @@ export class Reducers implements TurnFold {
     for (const work of works) shareOf(work.commit.aggregateId).works.push(work);
     for (const ensure of ensures) shareOf(ensure.aggregateId).ensures.push(ensure);
     try {
-      // What a catch-up folds would pile up before the store, and be written in one go.
-      if (ensures.length === 0 && !works.some(isWaitedFor)) await this.#options.tables.section.room();
       const items: Planned[] = [];
       let begun = this.#read;
       const slices: { awaited?: ShortSlices; others?: ShortSlices } = {};

@@ -19,6 +19,9 @@ function thread(t: TestContext) {
     /** What all threads of its process use, in each millisecond. */
     uses: 0,
     known: true,
+    turns: 0,
+    /** Given to it in each millisecond. */
+    turnsPerMs: 0,
     looks: 0,
     overruns: [] as (Overrun & { readonly at: number })[],
     deadline: undefined as unknown as WorkDeadline,
@@ -31,6 +34,7 @@ function thread(t: TestContext) {
           if (world.state === 'R') world.ranMs += step * (1 - world.waits);
         }
         world.processorMs += step * world.uses;
+        world.turns += step * world.turnsPerMs;
         t.mock.timers.tick(step);
       }
     },
@@ -40,6 +44,7 @@ function thread(t: TestContext) {
     return {
       state: world.state,
       ranMs: world.known ? world.ranMs : undefined,
+      turns: world.known ? world.turns : undefined,
       waitedMs: world.known ? world.waitedMs : undefined,
       processorMs: world.known ? world.processorMs : undefined,
     };
@@ -151,6 +156,48 @@ test('code that sleeps counts as such, whatever it does while it is looked at', 
     w.overruns.map(({ reason, by }) => [reason, by]),
     [['overran its 1,000 ms', 'code']],
   );
+});
+
+test('code that gives its processor away waits of its own accord', (t) => {
+  const w = thread(t);
+  [w.waits, w.turnsPerMs] = [0.995, 0.3];
+  w.deadline.arm(1000);
+  w.pass(1100);
+  assert.deepEqual(
+    w.overruns.map(({ reason, by }) => [reason, by]),
+    [['overran its 1,000 ms', 'code']],
+  );
+});
+
+test('a wait of which it is told while it asks the host for states does not count', (t) => {
+  const w = thread(t);
+  w.deadline.arm(1000);
+  w.pass(25);
+  w.waitingMs = 0;
+  w.pass(4000);
+  w.waitedMs += w.waitingMs;
+  w.waitingMs = undefined;
+  w.pass(5);
+  w.deadline.pause();
+  w.pass(5000);
+  w.deadline.resume();
+  w.pass(500);
+  assert.deepEqual(w.overruns, []);
+});
+
+test('what another of its threads uses counts once', (t) => {
+  const w = thread(t);
+  w.deadline.arm(1000);
+  w.pass(25);
+  // It sleeps, and is awake when it is looked at.
+  w.uses = 1;
+  const { ranMs } = w;
+  for (let i = 0; i < 19; i++) {
+    w.state = i % 10 < 5 ? 'R' : 'S';
+    w.pass(50);
+    w.ranMs = ranMs;
+  }
+  assert.deepEqual(w.overruns, []);
 });
 
 test('it is given up in the end; kept from the processors it was for others', (t) => {

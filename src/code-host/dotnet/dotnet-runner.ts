@@ -290,7 +290,8 @@ export class DotnetRunner implements Runner, PoolMember {
     const behind = this.#underWay.splice(0);
     const outcomes = await Promise.all(behind.map(({ outcome }) => outcome));
     try {
-      if (!(error instanceof RunnerFailure) || error.isForLater) throw error;
+      // One that starved is fed event by event, of which each is through sooner.
+      if (!(error instanceof RunnerFailure) || error.kind === 'start') throw error;
       call.resolve(await this.#again(call, error));
     } catch (failure) {
       call.reject(this.#asError(failure));
@@ -314,7 +315,7 @@ export class DotnetRunner implements Runner, PoolMember {
       try {
         return await call.attempt();
       } catch (error) {
-        if (!(error instanceof RunnerFailure) || error.isForLater) throw error;
+        if (!(error instanceof RunnerFailure) || error.kind === 'start') throw error;
       }
     }
     return await call.isolate();

@@ -4,6 +4,8 @@ import { procFile, processorMsOf } from '../../jail/process-usage.js';
 export interface Scheduling {
   /** Time since its start in which it had a processor, milliseconds; undefined where the kernel doesn't count it. */
   readonly ranMs: number | undefined;
+  /** How often it was given one; undefined as above. */
+  readonly turns: number | undefined;
   /**
    * Time since its start in which it could have run and had no processor, milliseconds; undefined where the kernel doesn't count it.
    * The wait that it is in isn't in it: that is added when it ends.
@@ -21,9 +23,12 @@ export function schedulingOf(pid: number): Scheduling | undefined {
   if (stat === undefined) return undefined;
   // Behind the name, which may hold anything.
   const state = stat.charAt(stat.lastIndexOf(')') + 2);
-  const [ranMs, waitedMs] = (procFile(pid, 'schedstat') ?? '').split(' ').map((field) => Number(field) / 1e6);
-  const counts = Number.isFinite(ranMs) && Number.isFinite(waitedMs);
-  return { state, ...(counts ? { ranMs, waitedMs } : { ranMs: undefined, waitedMs: undefined }), processorMs: processorMsOf(pid) };
+  const processorMs = processorMsOf(pid);
+  const [ran, waited, turns] = (procFile(pid, 'schedstat') ?? '').split(' ').map(Number);
+  // Where the kernel is told not to count it says zeros.
+  const counts = Number.isFinite(ran) && Number.isFinite(waited) && Number.isFinite(turns) && (ran !== 0 || processorMs === 0);
+  if (!counts) return { state, ranMs: undefined, waitedMs: undefined, turns: undefined, processorMs };
+  return { state, ranMs: (ran ?? 0) / 1e6, waitedMs: (waited ?? 0) / 1e6, turns, processorMs };
 }
 
 /** How a request came to its deadline. */
@@ -51,6 +56,8 @@ const LOOKS = 4;
 const SHORTEST_LOOK_MS = 20;
 /** However little it got of a processor, a request has no longer, or twice its deadline where that is more. */
 const PATIENCE_MS = 60_000;
+/** Whose turns are so short, milliseconds, and so many between two looks, gives the processor away (`sched_yield`): it waits of its own accord. */
+const GIVEN_AWAY = { turnMs: 0.05, turns: 20 };
 
 /**
  * The deadline of what a process is at. What counts is time in which its code runs, sleeps, or waits for what it made itself; not
@@ -94,7 +101,8 @@ export class WorkDeadline {
     if (this.#timer === undefined) return;
     this.disarm();
     // It has told something, so its last wait is known; for what was short that isn't worth it.
-    this.#count(this.#now() - this.#lookedAt < SHORTEST_LOOK_MS ? undefined : this.#scheduling());
+    const isShort = this.#openMs === 0 && this.#now() - this.#lookedAt < SHORTEST_LOOK_MS;
+    this.#count(isShort ? undefined : this.#scheduling());
   }
 
   /** It has what is left. */
@@ -121,7 +129,8 @@ export class WorkDeadline {
 
   #lookLater(): void {
     this.disarm();
-    const left = Math.max(1, this.#deadlineMs - this.#countedMs);
+    // Not each millisecond either, where it is nearly over and waits.
+    const left = Math.max(Math.min(SHORTEST_LOOK_MS, this.#deadlineMs / LOOKS), this.#deadlineMs - this.#countedMs);
     this.#timer = setTimeout(() => this.#look(), Math.min(this.#interval, left));
   }
 
@@ -146,17 +155,25 @@ export class WorkDeadline {
     const last = this.#last;
     this.#last = scheduling;
     const ran = grownBy(last?.ranMs, scheduling?.ranMs);
-    const waited = grownBy(last?.waitedMs, scheduling?.waitedMs);
+    const turns = grownBy(last?.turns, scheduling?.turns);
+    const givesAway = turns >= GIVEN_AWAY.turns && ran < GIVEN_AWAY.turnMs * turns;
+    const waited = givesAway ? 0 : grownBy(last?.waitedMs, scheduling?.waitedMs);
     // Of all threads. A process that used as much as a processor gives lacked none, however long one of its threads waited behind the others.
     const used = Math.min(passed, grownBy(last?.processorMs, scheduling?.processorMs));
-    this.#waitedMs += waited;
-    const own = Math.max(0, passed + this.#openMs - waited);
+    const open = passed + this.#openMs;
+    this.#waitedMs += Math.min(waited, open);
+    const own = Math.max(0, open - waited);
     this.#openMs = 0;
     if (scheduling?.state === 'T' || scheduling?.state === 't') this.#stoppedMs += passed;
-    else if (scheduling?.state !== 'D') {
+    else if (scheduling?.state === 'D') this.#countedMs += used;
+    else {
       // A wait that has begun in this time, or goes on since before where none has ended.
-      if (scheduling?.state === 'R' && last?.ranMs !== undefined) this.#openMs = Math.max(0, waited > 0 ? Math.min(own, passed) - ran : own - ran);
-      this.#countedMs += Math.max(own - this.#openMs, used);
+      if (scheduling?.state === 'R' && last?.ranMs !== undefined && !givesAway)
+        this.#openMs = Math.max(0, waited > 0 ? Math.min(own, passed) - ran : own - ran);
+      const counted = Math.max(own - this.#openMs, used);
+      this.#countedMs += counted;
+      // What others of its threads used of it is counted already.
+      this.#openMs = Math.min(this.#openMs, Math.max(0, own - counted));
     }
   }
 
