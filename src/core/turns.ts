@@ -188,11 +188,12 @@ export class Turns {
     const own = this.#own;
     // Where the tenants fill the loop by what they ask for, a round is as long as that makes it. Else it is as long as other work makes it,
     // which is as long for few units: who sends little would have two begun a round, and fall behind.
-    const unitMs = isShared && !isAtWork ? this.#unitMs : own.tookMs / own.taken;
+    const isFilled = isShared && !isAtWork;
+    const unitMs = isFilled ? this.#unitMs : own.tookMs / own.taken;
     this.#part = Math.max(LEAST_SHARE, (isShared ? AMONG_OTHERS : 1) * Math.min(1, UNIT_MS / unitMs));
     this.#nextRound(() => {
       this.#ends = false;
-      if (isShared && !isAtWork && this.#spent >= UNITS_TO_TELL)
+      if (isFilled && this.#spent >= UNITS_TO_TELL)
         this.#unitMs += SMOOTHING * ((this.#now() - began) / this.#spent - this.#unitMs);
       this.#serve();
     });

@@ -1,7 +1,7 @@
 import { asBinary, type RootDatabase } from 'lmdb';
 import { UNBOUNDED, type Hold } from '../core/budget.js';
-import { compareKeys } from '../core/compare-keys.js';
 import { background } from '../core/background.js';
+import { compareKeys } from '../core/compare-keys.js';
 import { eventLoop } from '../core/event-loop.js';
 import { lmdbFailure } from '../core/lmdb-failure.js';
 import type { Logger } from '../core/logger.js';

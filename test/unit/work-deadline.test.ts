@@ -25,6 +25,9 @@ function thread(t: TestContext) {
     looks: 0,
     overruns: [] as (Overrun & { readonly at: number })[],
     deadline: undefined as unknown as WorkDeadline,
+    get told() {
+      return world.overruns.map(({ reason, by }) => [reason, by]);
+    },
     pass(milliseconds: number, step = 5) {
       for (let left = milliseconds; left > 0; left -= step) {
         world.now += step;
@@ -96,10 +99,7 @@ test('time in which it waits for a processor does not count', (t) => {
   w.pass(20 + 4870);
   assert.equal(w.overruns.length, 0);
   w.pass(300);
-  assert.deepEqual(
-    w.overruns.map(({ reason, by }) => [reason, by]),
-    [['overran its 1,000 ms', 'code']],
-  );
+  assert.deepEqual(w.told, [['overran its 1,000 ms', 'code']]);
 });
 
 test('time in which it waits behind other threads of its own process counts', (t) => {
@@ -109,10 +109,7 @@ test('time in which it waits behind other threads of its own process counts', (t
   w.pass(990);
   assert.equal(w.overruns.length, 0);
   w.pass(300);
-  assert.deepEqual(
-    w.overruns.map(({ reason, by }) => [reason, by]),
-    [['overran its 1,000 ms', 'code']],
-  );
+  assert.deepEqual(w.told, [['overran its 1,000 ms', 'code']]);
   // Its threads have a tenth of a processor between them: that much counts, and no more.
   [w.waits, w.uses] = [0.95, 0.1];
   w.deadline.arm(1000);
@@ -134,10 +131,7 @@ test('a wait that is longer than a look does not count either, though the kernel
   }
   assert.deepEqual(w.overruns, []);
   w.pass(1000);
-  assert.deepEqual(
-    w.overruns.map(({ reason, by }) => [reason, by]),
-    [['overran its 1,000 ms', 'code']],
-  );
+  assert.deepEqual(w.told, [['overran its 1,000 ms', 'code']]);
 });
 
 test('code that sleeps counts as such, whatever it does while it is looked at', (t) => {
@@ -152,10 +146,7 @@ test('code that sleeps counts as such, whatever it does while it is looked at', 
     w.waitedMs += 0.01;
   }
   w.pass(245);
-  assert.deepEqual(
-    w.overruns.map(({ reason, by }) => [reason, by]),
-    [['overran its 1,000 ms', 'code']],
-  );
+  assert.deepEqual(w.told, [['overran its 1,000 ms', 'code']]);
 });
 
 test('code that gives its processor away waits of its own accord', (t) => {
@@ -163,10 +154,7 @@ test('code that gives its processor away waits of its own accord', (t) => {
   [w.waits, w.turnsPerMs] = [0.995, 0.3];
   w.deadline.arm(1000);
   w.pass(1100);
-  assert.deepEqual(
-    w.overruns.map(({ reason, by }) => [reason, by]),
-    [['overran its 1,000 ms', 'code']],
-  );
+  assert.deepEqual(w.told, [['overran its 1,000 ms', 'code']]);
 });
 
 test('a wait of which it is told while it asks the host for states does not count', (t) => {
@@ -207,10 +195,9 @@ test('it is given up in the end; kept from the processors it was for others', (t
   w.pass(59_500);
   assert.equal(w.overruns.length, 0);
   w.pass(1000);
-  assert.deepEqual(
-    w.overruns.map(({ reason, by }) => [reason, by]),
-    [['overran its 1,000 ms: it had no answer after 60,000 ms, in which it had the processor for 620 ms', 'starved']],
-  );
+  assert.deepEqual(w.told, [
+    ['overran its 1,000 ms: it had no answer after 60,000 ms, in which it had the processor for 620 ms', 'starved'],
+  ]);
   // It had none at all, and waits.
   w.deadline.arm(1000);
   w.pass(25);
@@ -224,10 +211,7 @@ test('one that hangs in the kernel is given up in the end, and not for itself', 
   w.deadline.arm(1000);
   w.state = 'D';
   w.pass(61_000);
-  assert.deepEqual(
-    w.overruns.map(({ reason, by }) => [reason, by]),
-    [['overran its 1,000 ms: it had no answer after 60,000 ms', 'outside']],
-  );
+  assert.deepEqual(w.told, [['overran its 1,000 ms: it had no answer after 60,000 ms', 'outside']]);
 });
 
 test('one that is stopped is given up after as long, and not for itself; a disk may take its time', (t) => {
@@ -235,10 +219,7 @@ test('one that is stopped is given up after as long, and not for itself; a disk 
   w.state = 'T';
   w.deadline.arm(1000);
   w.pass(1300);
-  assert.deepEqual(
-    w.overruns.map(({ reason, by }) => [reason, by]),
-    [['overran its 1,000 ms: it was stopped', 'outside']],
-  );
+  assert.deepEqual(w.told, [['overran its 1,000 ms: it was stopped', 'outside']]);
   w.state = 'D';
   w.deadline.arm(1000);
   w.pass(8000);

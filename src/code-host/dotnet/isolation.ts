@@ -187,7 +187,8 @@ export class Isolation {
       try {
         return await this.#host.run(units, exchange);
       } catch (error) {
-        if (!(error instanceof RunnerFailure) || error.isForLater) throw error;
+        // Neither says anything of the event, nor would it a moment later.
+        if (!(error instanceof RunnerFailure) || error.kind === 'start' || error.kind === 'starved') throw error;
         if (left > 1 && (error.killedFromOutside || error.exceeded)) continue;
         return error;
       }

@@ -24,11 +24,6 @@ export class RunnerFailure extends Error {
   /** It was killed for what it took; which of the events that it ran is to blame is not known. */
   readonly exceeded: boolean;
 
-  /** It says nothing of what was asked for, nor would it a moment later. */
-  get isForLater(): boolean {
-    return this.kind === 'start' || this.kind === 'starved';
-  }
-
   constructor(kind: RunnerFailure['kind'], message: string, { killedFromOutside = false, exceeded = false } = {}) {
     super(message);
     this.kind = kind;

@@ -259,8 +259,8 @@ export class LmdbLog implements Log {
       const base = lane.end;
       const key = batchKey(lane.id, lane.partition, base);
       try {
-        if (this.#closed || lane.deleted)
-          throw new AppendRefusedError(this.#closed ? 'the log is closed' : 'the topic was deleted');
+        const gone = this.#whyGone(lane);
+        if (gone !== undefined) throw new AppendRefusedError(gone);
         const value = encodeBatch(timestamp, records);
         this.#requireSpace(value.length);
         if (records.some((record) => record.value === null)) this.#tombstoned(lane);
@@ -300,6 +300,11 @@ export class LmdbLog implements Log {
     if (lane.cleaned === undefined) return;
     lane.cleaned = undefined;
     this.#cleanedDb.remove(cleanedKey(lane)).catch(lmdbFailure); // whoever appends is told
+  }
+
+  #whyGone(lane: Lane): string | undefined {
+    if (this.#closed) return 'the log is closed';
+    return lane.deleted ? 'the topic was deleted' : undefined;
   }
 
   #requireSpace(bytes: number, space = this.#space): void {
@@ -388,7 +393,8 @@ export class LmdbLog implements Log {
       if ((bytes += batch.length) < READ_BYTES) continue;
       bytes = 0;
       await nextTurn();
-      if (this.#closed || lane.deleted) throw new Error(this.#closed ? 'the log is closed' : 'the topic was deleted');
+      const gone = this.#whyGone(lane);
+      if (gone !== undefined) throw new Error(gone);
     }
     return { records: out, end: known };
   }
