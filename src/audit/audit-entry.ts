@@ -79,9 +79,9 @@ export interface AuditFilter {
   readonly limit: number;
 }
 
-export interface AuditPage<T = AuditEntry> {
-  /** The newest first. */
-  readonly entries: readonly T[];
+export interface AuditPage {
+  /** The newest first: JSON of several entries each, with commas between them. */
+  readonly entries: readonly Buffer[];
   /** Where older ones are, if any: a page may end before its limit is reached. */
   readonly next: number | undefined;
 }
@@ -94,8 +94,8 @@ export interface AuditTrail {
   /** @throws StatefoldError UNAVAILABLE where it can't be recorded: then nothing is to be changed */
   begin(begun: AuditBegun): Promise<AuditRecording>;
   /**
-   * Looks at many entries, of all tenants, for few: a part on each turn, the next one of the event loop unless given. `tell`: makes of an
-   * entry what is held of it. @throws StatefoldError UNAVAILABLE
+   * Looks at many entries, of all tenants, for few: a part on each turn, the next one of the event loop unless given. `shown`: what is
+   * told of an entry. @throws StatefoldError UNAVAILABLE
    */
-  list<T = AuditEntry>(filter: AuditFilter, turn?: Turn, tell?: (entry: AuditEntry) => T): Promise<AuditPage<T>>;
+  list(filter: AuditFilter, turn?: Turn, shown?: (entry: AuditEntry) => object): Promise<AuditPage>;
 }

@@ -31,27 +31,30 @@ interface Stored extends Omit<AuditEntry, 'outcome'> {
   readonly outcome?: AuditEntry['outcome'];
 }
 
-/** Of a record. */
-interface Told<T> {
-  readonly offset: number;
-  /** Bytes. */
-  readonly length: number;
-  readonly entry: T;
+/**
+ * Of records that were looked at together, the newest first. What a page is made of outlives the young generation, and the collector goes
+ * after all of that on the event loop: the entries are one piece of memory outside it, and not a text each.
+ */
+interface Told {
+  /** With commas between them. */
+  readonly json: Buffer;
+  /** Of each entry its record's offset, how many bytes that has, and where its text ends. */
+  readonly entries: readonly { readonly offset: number; readonly length: number; readonly end: number }[];
 }
 
-interface Window<T> {
+interface Window {
   /** The oldest first. */
-  readonly entries: Told<T>[];
+  readonly told: Told[];
   /** Nothing before it is asked for. */
   isFirst: boolean;
 }
 
 /** How a window is looked at. */
-interface Asked<T> {
+interface Asked {
   /** Older records are not asked for, milliseconds since the epoch. */
   readonly since: number;
-  /** Undefined: it is passed over. */
-  readonly told: (stored: Stored) => T | undefined;
+  /** JSON; undefined: it is passed over. */
+  readonly tell: (stored: Stored) => string | undefined;
   readonly turn: Turn;
 }
 
@@ -133,42 +136,39 @@ export class AuditLog implements AuditTrail {
     return new Date(this.#now()).toISOString();
   }
 
-  async list<T = AuditEntry>(
+  async list(
     { before, limit, ...filter }: AuditFilter,
     turn: Turn = nextTurn,
-    tell: (entry: AuditEntry) => T = (entry) => entry as T,
-  ): Promise<AuditPage<T>> {
+    shown: (entry: AuditEntry) => object = (entry) => entry,
+  ): Promise<AuditPage> {
     const { from = 0 } = filter;
     const { end, open } = await this.#follow();
     const start = await this.#log.startOffset(PARTITION);
-    const entries: T[] = [];
-    let bytes = 0;
+    const page = new Page(limit);
     let top = Math.min(before ?? end, end);
-    const told = (stored: Stored): T | undefined => {
+    const tell = (stored: Stored): string | undefined => {
       // The record of a change's end has all of it: where that is in the log, the record of its beginning is passed over.
       if (stored.outcome === undefined && !open.has(stored.id)) return undefined;
       const entry: AuditEntry = { ...stored, outcome: stored.outcome ?? 'unknown' };
-      return isWanted(entry, filter) ? tell(entry) : undefined;
+      return isWanted(entry, filter) ? JSON.stringify(shown(entry)) : undefined;
     };
     for (let windows = 0; windows < WINDOWS && top > start; windows++) {
       const bottom = Math.max(start, top - WINDOW);
       // Nothing that was written before then began later.
-      const window = await this.#window(bottom, top, { since: from - CLOCKS_APART_MS, told, turn });
-      for (const { offset, entry, length } of window.entries.reverse()) {
-        entries.push(entry);
-        bytes += length;
-        if (entries.length === limit || bytes >= LIST_BYTES)
-          return { entries, next: offset > start ? offset : undefined };
+      const { told, isFirst } = await this.#window(bottom, top, { since: from - CLOCKS_APART_MS, tell, turn });
+      for (const some of told.reverse()) {
+        const last = page.add(some);
+        if (last !== undefined) return { entries: page.entries, next: last > start ? last : undefined };
       }
-      if (window.isFirst) return { entries, next: undefined };
+      if (isFirst) return { entries: page.entries, next: undefined };
       top = bottom;
     }
-    return { entries, next: top > start ? top : undefined };
+    return { entries: page.entries, next: top > start ? top : undefined };
   }
 
   /** The entries behind the last record that is older than `since`, if any. A read goes past the end of the window, as far as its bytes go: it is short. */
-  async #window<T>(from: number, to: number, asked: Asked<T>): Promise<Window<T>> {
-    const window: Window<T> = { entries: [], isFirst: false };
+  async #window(from: number, to: number, asked: Asked): Promise<Window> {
+    const window: Window = { told: [], isFirst: false };
     for (let at = from, cost = READ_COST; at < to;) {
       await asked.turn(cost);
       const { next, bytes } = await this.#part(at, to, asked, window);
@@ -178,36 +178,28 @@ export class AuditLog implements AuditTrail {
     return window;
   }
 
-  /**
-   * Adds what is read to the window. It is told on the same turn, and held by nobody who waits for the next one: what waits outlives the
-   * young generation, and the collector goes after all of that on the event loop. `bytes`: of what the turn of the reading did.
-   */
-  async #part<T>(
+  /** Adds what is read to the window. It is told on the same turn, and held by nobody who waits for the next one. `bytes`: of what the turn of the reading did. */
+  async #part(
     from: number,
     to: number,
-    { since, told, turn }: Asked<T>,
-    window: Window<T>,
+    { since, tell, turn }: Asked,
+    window: Window,
   ): Promise<{ readonly bytes: number; readonly next: number }> {
     const { records, next } = await readBelow(this.#log, PARTITION, from, to, WINDOW_READ_BYTES);
     let bytes = 0;
     // Mostly one: what was written together is read together.
     for (const some of inParts(records, bytesOf, { bytes: 2 * WINDOW_READ_BYTES })) {
       if (bytes > 0) await turn(costOfBytes(bytes));
-      bytes = 0;
-      eventLoop.slice('pages', () => {
-        for (const record of some) {
-          if (record.offset >= to) break;
-          if (record.timestamp < since) {
-            window.entries.length = 0;
-            window.isFirst = true;
-            continue;
-          }
-          const length = bytesOf(record);
-          bytes += length;
-          const stored = parsed(record);
-          const entry = stored && told(stored);
-          if (entry !== undefined) window.entries.push({ offset: record.offset, length, entry });
+      bytes = eventLoop.slice('pages', () => {
+        const wanted = some.filter(({ offset }) => offset < to);
+        const first = wanted.findLastIndex(({ timestamp }) => timestamp < since) + 1;
+        if (first > 0) {
+          window.told.length = 0;
+          window.isFirst = true;
         }
+        const asked = wanted.slice(first);
+        window.told.push(toldOf(asked, tell));
+        return asked.reduce((sum, record) => sum + bytesOf(record), 0);
       });
     }
     return { bytes, next };
@@ -231,6 +223,46 @@ export class AuditLog implements AuditTrail {
       }
       return { end, open: new Set(this.#open.keys()) };
     });
+  }
+}
+
+/** Of records, the oldest first. */
+function toldOf(records: readonly LogRecord[], tell: Asked['tell']): Told {
+  let json = '';
+  let end = 0;
+  const entries: Told['entries'][number][] = [];
+  for (const record of records.toReversed()) {
+    const stored = parsed(record);
+    const text = stored && tell(stored);
+    if (text === undefined) continue;
+    json += end === 0 ? text : `,${text}`;
+    end += Buffer.byteLength(text) + (end === 0 ? 0 : 1);
+    entries.push({ offset: record.offset, length: bytesOf(record), end });
+  }
+  return { json: Buffer.from(json), entries };
+}
+
+/** Entries up to a limit, or `LIST_BYTES`. */
+class Page {
+  readonly entries: Buffer[] = [];
+  #left: number;
+  #bytes = 0;
+
+  constructor(limit: number) {
+    this.#left = limit;
+  }
+
+  /** Of them as many as it has room for. Resolves with the offset of the last one where the page is full. */
+  add({ json, entries }: Told): number | undefined {
+    for (const { offset, length, end } of entries) {
+      this.#left--;
+      this.#bytes += length;
+      if (this.#left > 0 && this.#bytes < LIST_BYTES) continue;
+      this.entries.push(json.subarray(0, end));
+      return offset;
+    }
+    if (json.length > 0) this.entries.push(json);
+    return undefined;
   }
 }
 

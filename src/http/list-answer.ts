@@ -98,17 +98,18 @@ export async function answerList<T>(call: ListCall, { limit, cursor }: PageAsked
   call.answer(200, Buffer.from(`{"${list.name}":[${written.join(',')}]${further === '}' ? '' : ','}${further}`));
 }
 
-/** The same of a page that was read already. `recordOf`: a text is JSON. */
+/** The same of a page that was read already. `recordOf`: a text is JSON, and so are bytes. */
 export async function answerItems<T>(
   call: ListCall,
   name: string,
   { items, nextCursor }: { readonly items: readonly T[]; readonly nextCursor: string | undefined },
-  recordOf: (item: T) => object | string,
+  recordOf: (item: T) => object | string | Buffer,
 ): Promise<void> {
   const writer = new JsonWriter().text(`{"${name}":[`);
   await writer.listOnTurns(items, turnsOf(call), (item) => {
     const record = recordOf(item);
-    writer.text(typeof record === 'string' ? record : JSON.stringify(record));
+    if (Buffer.isBuffer(record)) writer.bytes(record);
+    else writer.text(typeof record === 'string' ? record : JSON.stringify(record));
   });
   writer.text(']');
   if (nextCursor !== undefined) writer.member('nextCursor', nextCursor);

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { AuditLog, AUDIT_TOPIC } from '../../src/audit/audit-log.js';
-import type { AuditBegun, AuditFilter, AuditPage } from '../../src/audit/audit-entry.js';
+import type { AuditBegun, AuditEntry, AuditFilter } from '../../src/audit/audit-entry.js';
 import { silentLogger } from '../../src/core/logger.js';
+import type { Turn } from '../../src/core/turns.js';
 import { AppendRefusedError, type Log } from '../../src/log/log.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { temporaryDirectory } from '../support/service.js';
@@ -28,18 +29,27 @@ function opened(t: TestContext): Log {
   return log;
 }
 
+async function pageOf(
+  audit: AuditLog,
+  filter: AuditFilter,
+  turn?: Turn,
+): Promise<{ readonly entries: readonly AuditEntry[]; readonly next: number | undefined }> {
+  const { entries, next } = await audit.list(filter, turn);
+  return { entries: JSON.parse(`[${entries.join(',')}]`) as readonly AuditEntry[], next };
+}
+
 test('an entry is one, with its end, and unknown until that is there', async (t) => {
   const log = opened(t);
   const [audit, other] = [await open(log), await open(log)];
   const recording = await audit.begin(by('acme'));
   for (const one of [audit, other])
     assert.deepEqual(
-      (await one.list({ limit: 10 })).entries.map(({ outcome, object }) => [outcome, object]),
+      (await pageOf(one, { limit: 10 })).entries.map(({ outcome, object }) => [outcome, object]),
       [['unknown', { reducerId: 'r-0' }]],
     );
   await recording.end({ outcome: 'refused', status: 404, code: 'NOT_FOUND', object: { more: '1' } });
   for (const one of [audit, other, await open(log)]) {
-    const { entries, next } = await one.list({ limit: 10 });
+    const { entries, next } = await pageOf(one, { limit: 10 });
     assert.equal(next, undefined);
     assert.deepEqual(
       entries.map(({ outcome, status, code, keyName, object }) => ({ outcome, status, code, keyName, object })),
@@ -62,7 +72,7 @@ test('a tenant gets its own, the newest first, through pages that others fill', 
   const seen: string[] = [];
   let [before, pages]: [number | undefined, number] = [undefined, 0];
   do {
-    const page: AuditPage = await audit.list({
+    const page: Awaited<ReturnType<typeof pageOf>> = await pageOf(audit, {
       ...{ tenantId: 'small', tenantCreatedAt: '2026-01-01T00:00:00.000Z', limit: 1 },
       ...(before === undefined ? {} : { before }),
     });
@@ -75,7 +85,10 @@ test('a tenant gets its own, the newest first, through pages that others fill', 
   const all: string[] = [];
   before = undefined;
   do {
-    const page: AuditPage = await audit.list({ limit: 1_000, ...(before === undefined ? {} : { before }) });
+    const page: Awaited<ReturnType<typeof pageOf>> = await pageOf(audit, {
+      limit: 1_000,
+      ...(before === undefined ? {} : { before }),
+    });
     all.push(...page.entries.map(({ id }) => id));
     before = page.next;
   } while (before !== undefined);
@@ -96,7 +109,7 @@ test('filters: kind of action, key, object, outcome and time, each and together'
     if (n < 2) await recording.end({ outcome: n === 0 ? 'done' : 'refused' });
   }
   const found = async (filter: Omit<AuditFilter, 'limit'>): Promise<string> =>
-    (await audit.list({ ...filter, limit: 10 })).entries.map(({ requestId }) => requestId).join(' ');
+    (await pageOf(audit, { ...filter, limit: 10 })).entries.map(({ requestId }) => requestId).join(' ');
   assert.equal(await found({ action: 'reducer' }), 'q-1 q-0');
   assert.equal(await found({ action: 'reducer.delete' }), 'q-0');
   assert.equal(await found({ action: 'reduce' }), '');
@@ -104,7 +117,7 @@ test('filters: kind of action, key, object, outcome and time, each and together'
   assert.equal(await found({ objectId: 'r-1' }), 'q-2 q-0');
   assert.equal(await found({ outcome: 'unknown' }), 'q-2');
   assert.equal(await found({ objectId: 'r-1', outcome: 'done' }), 'q-0');
-  const [, second] = (await audit.list({ limit: 10 })).entries;
+  const [, second] = (await pageOf(audit, { limit: 10 })).entries;
   const at = Date.parse(second?.at ?? '');
   for (const [filter, holds] of [
     [{ from: at }, true],
@@ -114,7 +127,7 @@ test('filters: kind of action, key, object, outcome and time, each and together'
   ] as const)
     assert.equal((await found(filter)).includes('q-1'), holds, JSON.stringify(filter));
   // What began long before is not looked for.
-  assert.deepEqual(await audit.list({ limit: 10, from: at + 3_600_000 }), { entries: [], next: undefined });
+  assert.deepEqual(await pageOf(audit, { limit: 10, from: at + 3_600_000 }), { entries: [], next: undefined });
 });
 
 test('what can not be recorded is not begun, and an end that is lost leaves it unknown', async (t) => {
@@ -132,7 +145,7 @@ test('what can not be recorded is not begun, and an end that is lost leaves it u
   full = true;
   await recording.end({ outcome: 'done', status: 200 });
   await assert.rejects(audit.begin(by('acme', 1)), { code: 'UNAVAILABLE', retryable: true });
-  const { entries } = await audit.list({ limit: 10 });
+  const { entries } = await pageOf(audit, { limit: 10 });
   assert.deepEqual(
     entries.map(({ requestId, outcome, status }) => [requestId, outcome, status]),
     [['q-0', 'unknown', undefined]],
@@ -145,7 +158,7 @@ test('records that are none of ours are passed over', async (t) => {
   await (await audit.begin(by('acme'))).end({ outcome: 'done', status: 200 });
   const foreign = [Buffer.from('no json'), null].map((value) => ({ key: Buffer.from('x'), value }));
   await log.append({ topic: AUDIT_TOPIC, partition: 0 }, foreign);
-  assert.equal((await audit.list({ limit: 10 })).entries.length, 1);
+  assert.equal((await pageOf(audit, { limit: 10 })).entries.length, 1);
 });
 
 test('a page that looks at many entries for none is made over many turns, and so is what a new process reads first', async (t) => {
@@ -158,9 +171,9 @@ test('a page that looks at many entries for none is made over many turns, and so
     costs.push(cost);
     return new Promise((resolve) => setImmediate(resolve));
   };
-  const paging = audit.list({ limit: 10, action: 'nothing' }, turn);
+  const paging = pageOf(audit, { limit: 10, action: 'nothing' }, turn);
   // What ends meanwhile was under way when the page was asked for.
-  const all = audit.list({ limit: 1_000 });
+  const all = pageOf(audit, { limit: 1_000 });
   await Promise.all(begun.map((one) => one.end({ outcome: 'done', status: 200 })));
   assert.deepEqual(await paging, { entries: [], next: undefined });
   assert.ok(costs.length >= 1_000 / 30, `${costs.length} turns`);
@@ -169,7 +182,7 @@ test('a page that looks at many entries for none is made over many turns, and so
   assert.ok(entries.length > 100, `${entries.length} entries`);
   const fresh = await open(log);
   let isRead = false;
-  const first = fresh.list({ limit: 1 }).finally(() => (isRead = true));
+  const first = pageOf(fresh, { limit: 1 }).finally(() => (isRead = true));
   let turns = 0;
   for (; !isRead; turns++) await new Promise((resolve) => setImmediate(resolve));
   assert.equal((await first).entries.length, 1);

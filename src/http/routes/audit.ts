@@ -59,10 +59,10 @@ async function answerPage(
   const { entries, next } = await audit.list(
     { ...wanted, ...tenant, keyId: key, objectId: object, before, limit },
     turnsOf(call),
-    (entry) => JSON.stringify(recordOf(shown(entry))),
+    (entry) => recordOf(shown(entry)),
   );
   const nextCursor = next === undefined ? undefined : Buffer.from(String(next)).toString('base64url');
-  return answerItems(call, 'entries', { items: entries, nextCursor }, (json) => json);
+  return answerItems(call, 'entries', { items: entries, nextCursor }, (some) => some);
 }
 
 function placeOf(cursor: string): number {
