@@ -23,8 +23,15 @@ const ASKING_MS = 100;
 const SHARED_MS = 1000;
 /** Rests are put together up to this, milliseconds: timers are no finer. */
 const LEAST_REST_MS = 1;
-/** Where the loop is full whatever the background does, the next slice has its turn so long after the one before all the same, milliseconds. */
-const MOST_REST_MS = 10;
+/** The next slice has its turn so long after the one before, however little the loop was idle meanwhile, milliseconds. */
+const MOST_REST_MS = 40;
+/** The same while clients fill the loop whatever the background does: else it would come to nothing. */
+const REST_IN_FULL_LOOP_MS = 10;
+/** Clients fill it where it is idle for less than this share of so many of the longest rests, one behind the other. */
+const FULL_LOOP_IDLE = 0.05;
+const FULL_RESTS = 3;
+/** It is taken for full for so long, milliseconds: by then what the background does may be what fills it. */
+const FULL_MS = 1000;
 
 /**
  * The turns of work that no client waits for: catch-ups, builds, jobs over whole projections, of all tenants. A request passes through
@@ -46,6 +53,9 @@ export class Background {
   #sharedUntil = -Infinity;
   /** What the loop had done when the first slice began that it was not left to clients for yet; undefined: there is none. */
   #since: LoopTimes | undefined;
+  /** Of the longest rests those that left the loop hardly any time, one behind the other. */
+  #fullRests = 0;
+  #fullUntil = -Infinity;
 
   constructor({
     nextRound = (work) => void setImmediate(work),
@@ -106,16 +116,33 @@ export class Background {
       for (const go of this.#waiting.splice(0, this.givesWay ? 1 : Infinity)) go();
     });
     // In the same round, right behind the slice and what follows from it at once.
-    this.#nextRound(() => this.#rest(this.#now() + MOST_REST_MS));
+    this.#nextRound(() => {
+      const now = this.#now();
+      if (now < this.#fullUntil) return this.#rest(now + REST_IN_FULL_LOOP_MS);
+      const { idle } = this.#times();
+      this.#rest(now + MOST_REST_MS, () => this.#restedInVain(idle));
+    });
   }
 
-  #rest(until: number): void {
+  #rest(until: number, inVain: () => void = () => undefined): void {
     const left = until - this.#now();
     const lacking = this.#lackingIdle();
-    if (lacking >= LEAST_REST_MS && left > 0) return this.#after(Math.min(lacking, left), () => this.#rest(until));
+    if (lacking >= LEAST_REST_MS && left > 0)
+      return this.#after(Math.min(lacking, left), () => this.#rest(until, inVain));
+    if (lacking < LEAST_REST_MS) this.#fullRests = 0;
+    else inVain();
     // What is not made up for in time never is: else a full loop would be paid for when it is full no more.
     if (lacking <= 0 || left <= 0) this.#since = undefined;
     this.#goOn();
+  }
+
+  /** The longest rest was over before the loop was idle for as long as it was to be. `idle`: what it was before. */
+  #restedInVain(idle: number): void {
+    const isFull = this.#times().idle - idle < FULL_LOOP_IDLE * MOST_REST_MS;
+    this.#fullRests = isFull ? this.#fullRests + 1 : 0;
+    if (this.#fullRests < FULL_RESTS) return;
+    this.#fullRests = 0;
+    this.#fullUntil = this.#now() + FULL_MS;
   }
 
   #lackingIdle(): number {
