@@ -287,7 +287,8 @@ function isWanted(entry: AuditEntry, wanted: Wanted): boolean {
 function parsed({ value }: LogRecord): Stored | undefined {
   if (value === null) return undefined;
   try {
-    return JSON.parse(value.toString('utf8')) as Stored;
+    const read: unknown = JSON.parse(value.toString('utf8'));
+    return typeof read === 'object' && read !== null && !Array.isArray(read) ? (read as Stored) : undefined;
   } catch {
     return undefined;
   }

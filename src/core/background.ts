@@ -24,7 +24,7 @@ const SHARED_MS = 1000;
 /** Rests are put together up to this, milliseconds: timers are no finer. */
 const LEAST_REST_MS = 1;
 /** The next slice has its turn so long after the one before, however little the loop was idle meanwhile, milliseconds. */
-const MOST_REST_MS = 40;
+const MOST_REST_MS = 20;
 /** The same while clients fill the loop whatever the background does: else it would come to nothing. */
 const REST_IN_FULL_LOOP_MS = 10;
 /** Clients fill it where it is idle for less than this share of so many of the longest rests, one behind the other. */
@@ -152,8 +152,9 @@ export class Background {
   }
 
   #goOn(): void {
-    if (this.#waiting.length > 0) this.#serve();
-    else this.#serving = false;
+    if (this.#waiting.length > 0) return this.#serve();
+    this.#serving = false;
+    this.#fullRests = 0;
   }
 }
 

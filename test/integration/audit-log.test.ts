@@ -156,7 +156,8 @@ test('records that are none of ours are passed over', async (t) => {
   const log = opened(t);
   const audit = await open(log);
   await (await audit.begin(by('acme'))).end({ outcome: 'done', status: 200 });
-  const foreign = [Buffer.from('no json'), null].map((value) => ({ key: Buffer.from('x'), value }));
+  const values = ['no json', '0', 'null', '""', '[]'].map((text) => Buffer.from(text));
+  const foreign = [...values, null].map((value) => ({ key: Buffer.from('x'), value }));
   await log.append({ topic: AUDIT_TOPIC, partition: 0 }, foreign);
   assert.equal((await pageOf(audit, { limit: 10 })).entries.length, 1);
 });

@@ -37,7 +37,9 @@ function others(): void {
 async function world(t: TestContext, definitions: TenantDefinitions = NO_CODE, partitions = 1) {
   const log = new CountedLog({ path: join(temporaryDirectory(t), 'log') });
   t.after(() => log.close());
-  const ground = testGround({ directory: temporaryDirectory(t), env: { SNAPSHOT_AFTER_RECORDS: '1000000' } });
+  // On a busy machine a runner takes longer to begin than an append would wait for its state.
+  const env = { SNAPSHOT_AFTER_RECORDS: '1000000', FOLD_DEADLINE_MS: '60000' };
+  const ground = testGround({ directory: temporaryDirectory(t), env });
   t.after(() => ground.close());
   const ownership = new ToldOwnership();
   ownership.tell(() => 'self');
