@@ -178,7 +178,10 @@ export class AuditLog implements AuditTrail {
     return window;
   }
 
-  /** Adds what is read to the window. It is told on the same turn, and held by nobody who waits for the next one. `bytes`: of what the turn of the reading did. */
+  /**
+   * Adds what is read to the window. It is told on the same turn, and held by nobody who waits for the next one. `bytes`: of what the turn
+   * of the reading did.
+   */
   async #part(
     from: number,
     to: number,
@@ -252,7 +255,7 @@ class Page {
     this.#left = limit;
   }
 
-  /** Of them as many as it has room for. Resolves with the offset of the last one where the page is full. */
+  /** Of them as many as it has room for. Gives the offset of the last one where the page is full. */
   add({ json, entries }: Told): number | undefined {
     for (const { offset, length, end } of entries) {
       this.#left--;

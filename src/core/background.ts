@@ -25,9 +25,9 @@ const SHARED_MS = 1000;
 const LEAST_REST_MS = 1;
 /** The next slice has its turn so long after the one before, however little the loop was idle meanwhile, milliseconds. */
 const MOST_REST_MS = 20;
-/** The same while clients fill the loop whatever the background does: else it would come to nothing. */
+/** The same in a full loop: clients may fill it whatever the background does, which would come to little. */
 const REST_IN_FULL_LOOP_MS = 10;
-/** Clients fill it where it is idle for less than this share of so many of the longest rests, one behind the other. */
+/** The loop is full when it was idle for less than this share of so many of the longest rests, one behind the other. */
 const FULL_LOOP_IDLE = 0.05;
 const FULL_RESTS = 3;
 /** It is taken for full for so long, milliseconds: by then what the background does may be what fills it. */
@@ -118,28 +118,27 @@ export class Background {
     // In the same round, right behind the slice and what follows from it at once.
     this.#nextRound(() => {
       const now = this.#now();
-      if (now < this.#fullUntil) return this.#rest(now + REST_IN_FULL_LOOP_MS);
-      const { idle } = this.#times();
-      this.#rest(now + MOST_REST_MS, () => this.#restedInVain(idle));
+      if (now < this.#fullUntil) this.#rest(now + REST_IN_FULL_LOOP_MS);
+      else this.#rest(now + MOST_REST_MS, this.#times().idle);
     });
   }
 
-  #rest(until: number, inVain: () => void = () => undefined): void {
+  /** `idle`: of one of the longest rests, what the loop had been idle for when it began. */
+  #rest(until: number, idle?: number): void {
     const left = until - this.#now();
     const lacking = this.#lackingIdle();
     if (lacking >= LEAST_REST_MS && left > 0)
-      return this.#after(Math.min(lacking, left), () => this.#rest(until, inVain));
+      return this.#after(Math.min(lacking, left), () => this.#rest(until, idle));
     if (lacking < LEAST_REST_MS) this.#fullRests = 0;
-    else inVain();
+    else if (idle !== undefined) this.#restedInVain(this.#times().idle - idle);
     // What is not made up for in time never is: else a full loop would be paid for when it is full no more.
     if (lacking <= 0 || left <= 0) this.#since = undefined;
     this.#goOn();
   }
 
-  /** The longest rest was over before the loop was idle for as long as it was to be. `idle`: what it was before. */
-  #restedInVain(idle: number): void {
-    const isFull = this.#times().idle - idle < FULL_LOOP_IDLE * MOST_REST_MS;
-    this.#fullRests = isFull ? this.#fullRests + 1 : 0;
+  /** One of the longest rests is over, and the loop lacks idle time still. `idleMs`: what it was idle for meanwhile. */
+  #restedInVain(idleMs: number): void {
+    this.#fullRests = idleMs < FULL_LOOP_IDLE * MOST_REST_MS ? this.#fullRests + 1 : 0;
     if (this.#fullRests < FULL_RESTS) return;
     this.#fullRests = 0;
     this.#fullUntil = this.#now() + FULL_MS;

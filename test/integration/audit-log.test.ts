@@ -29,11 +29,12 @@ function opened(t: TestContext): Log {
   return log;
 }
 
-async function pageOf(
-  audit: AuditLog,
-  filter: AuditFilter,
-  turn?: Turn,
-): Promise<{ readonly entries: readonly AuditEntry[]; readonly next: number | undefined }> {
+interface ParsedPage {
+  readonly entries: readonly AuditEntry[];
+  readonly next: number | undefined;
+}
+
+async function pageOf(audit: AuditLog, filter: AuditFilter, turn?: Turn): Promise<ParsedPage> {
   const { entries, next } = await audit.list(filter, turn);
   return { entries: JSON.parse(`[${entries.join(',')}]`) as readonly AuditEntry[], next };
 }
@@ -72,7 +73,7 @@ test('a tenant gets its own, the newest first, through pages that others fill', 
   const seen: string[] = [];
   let [before, pages]: [number | undefined, number] = [undefined, 0];
   do {
-    const page: Awaited<ReturnType<typeof pageOf>> = await pageOf(audit, {
+    const page: ParsedPage = await pageOf(audit, {
       ...{ tenantId: 'small', tenantCreatedAt: '2026-01-01T00:00:00.000Z', limit: 1 },
       ...(before === undefined ? {} : { before }),
     });
@@ -85,7 +86,7 @@ test('a tenant gets its own, the newest first, through pages that others fill', 
   const all: string[] = [];
   before = undefined;
   do {
-    const page: Awaited<ReturnType<typeof pageOf>> = await pageOf(audit, {
+    const page: ParsedPage = await pageOf(audit, {
       limit: 1_000,
       ...(before === undefined ? {} : { before }),
     });

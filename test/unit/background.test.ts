@@ -43,6 +43,19 @@ function world() {
   return { background, work, busy, round, timers, rounds, pass: (milliseconds: number) => (now += milliseconds) };
 }
 
+/** How many rounds lie between the turns of a work that asks again and again, while a client asks in each round and `beside` is done. */
+async function roundsApart(rounds: number, beside: (of: ReturnType<typeof world>) => void): Promise<readonly number[]> {
+  const of = world();
+  for (let i = 0; i < 100; i++) of.work('a', 1);
+  const had: number[] = [];
+  for (let i = 0; i < rounds; i++) {
+    of.background.asked('t');
+    if ((await of.round()).length > 0) had.push(i);
+    beside(of);
+  }
+  return had.slice(1).map((at, i) => at - (had[i] ?? 0));
+}
+
 describe('background work', () => {
   it('all has its turn in the next round while no client is about', async () => {
     const { work, round, timers } = world();
@@ -96,15 +109,7 @@ describe('background work', () => {
   });
 
   it('has its turn where clients leave the loop no time, seldom at first', async () => {
-    const { background, work, busy, round } = world();
-    for (let i = 0; i < 100; i++) work('a', 1);
-    const had: number[] = [];
-    for (let i = 0; i < 1300; i++) {
-      background.asked('t');
-      if ((await round()).length > 0) had.push(i);
-      busy(1);
-    }
-    const apart = had.slice(1).map((at, i) => at - (had[i] ?? 0));
+    const apart = await roundsApart(1300, ({ busy }) => busy(1));
     const are = (from: number, to: number, least: number, most: number): void =>
       assert.ok(
         apart.slice(from, to).every((one) => one >= least && one <= most),
@@ -117,17 +122,11 @@ describe('background work', () => {
   });
 
   it('rests for as long as the loop has some time for clients', async () => {
-    const { background, work, busy, round, pass } = world();
-    for (let i = 0; i < 100; i++) work('a', 1);
-    const had: number[] = [];
-    for (let i = 0; i < 1000; i++) {
-      background.asked('t');
-      if ((await round()).length > 0) had.push(i);
+    const apart = await roundsApart(1000, ({ busy, pass }) => {
       busy(0.9);
       pass(0.1);
-    }
-    for (const [i, at] of had.slice(1).entries())
-      assert.ok(at - (had[i] ?? 0) >= 18 && at - (had[i] ?? 0) <= 23, had.join(' '));
+    });
+    for (const one of apart) assert.ok(one >= 18 && one <= 23, apart.join(' '));
   });
 
   it('does not make up later for a loop that was full', async () => {
