@@ -236,7 +236,7 @@ export class AggregatePartition
     this.#releases = new AggregateReleases({ reads, faults, bindings, code, partition: this, waitMs, observer });
     this.#erasedRows = new Sweeper({
       drops: tables.erasedRows,
-      room: () => tables.section.room(),
+      section: tables.section,
       logger,
     });
     this.#erasures = new Erasures({

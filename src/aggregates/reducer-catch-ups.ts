@@ -275,7 +275,7 @@ export class ReducerCatchUps {
       for (const some of chunksOf(ids, STANDING_AT_ONCE))
         if (!this.#isOver(run)) await Promise.all(some.map((aggregateId) => reducers.ensure(aggregateId)));
       after = next;
-      if (next !== undefined) await background.turn();
+      if (next !== undefined) await background.turn(this.#options.tables.section.tenantId);
     }
   }
 
@@ -296,7 +296,7 @@ export class ReducerCatchUps {
       if (next > from && hold.full !== undefined) break;
       let page: Page<Input>;
       try {
-        await background.turn();
+        await background.turn(this.#options.tables.section.tenantId);
         page = await inputs.read(next, { bytes: background.givesWay ? SHORT_FOLD_READ_BYTES : FOLD_READ_BYTES });
       } catch (error) {
         hold.close();

@@ -67,6 +67,7 @@ export class ReducerTurns {
   /** The bytes of what waits, and of what is under way. */
   readonly #hold: Hold;
   readonly #listener: ShedListener | undefined;
+  readonly #tenantId: string;
   readonly #background: Pick<Background, 'turn' | 'givesWay'>;
   readonly #works: Work[] = [];
   readonly #ensures: Ensure[] = [];
@@ -80,11 +81,13 @@ export class ReducerTurns {
   #closed = false;
 
   constructor(
+    tenantId: string,
     fold: TurnFold,
     budget: TenantBudget = UNBOUNDED.tenant(''),
     listener?: ShedListener,
     backgroundTurns: Pick<Background, 'turn' | 'givesWay'> = background,
   ) {
+    this.#tenantId = tenantId;
     this.#background = backgroundTurns;
     this.#fold = fold;
     this.#hold = budget.hold('folds');
@@ -197,7 +200,7 @@ export class ReducerTurns {
   /** Appends have the turns while a catch-up waits for it. */
   async #itsTurn(): Promise<void> {
     await this.#fold.room?.();
-    await this.#background.turn();
+    await this.#background.turn(this.#tenantId);
     this.#backgroundTurn = 'goes';
     this.#kick();
   }

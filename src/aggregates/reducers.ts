@@ -142,7 +142,7 @@ export class Reducers implements TurnFold {
 
   constructor(options: ReducersOptions) {
     this.#options = options;
-    this.#turns = new ReducerTurns(this, options.budget, options.listener);
+    this.#turns = new ReducerTurns(options.tables.section.tenantId, this, options.budget, options.listener);
   }
 
   /** Folds an accepted commit of a bound type; answers with the state at its last version, at the latest at the deadline. */

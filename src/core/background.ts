@@ -1,3 +1,10 @@
+import { Rota } from './rota.js';
+
+interface WaitingSlice {
+  readonly isAwaited: boolean;
+  readonly go: () => void;
+}
+
 export interface BackgroundOptions {
   /** Runs the work in the next round of the event loop, behind what came in by then and what was handed over before. */
   readonly nextRound?: (work: () => void) => void;
@@ -37,15 +44,15 @@ const FULL_MS = 1000;
  * The turns of work that no client waits for: catch-ups, builds, jobs over whole projections, of all tenants. A request passes through
  * several rounds of the event loop, and each slice of background work in a round delays it once more. So while clients are about slices
  * are short, and one runs at a time. While clients ask, the next one begins when the loop has been idle for as long as it was active
- * since: what a slice leads to (answers, rows, collections) comes later, and is most of what it costs. While no client is about, whoever
- * asks has its turn in the next round.
+ * since: what a slice leads to (answers, rows, collections) comes later, and is most of what it costs. Tenants take turns, however much
+ * each has to do. While no client is about, whoever asks has its turn in the next round.
  */
 export class Background {
   readonly #nextRound: (work: () => void) => void;
   readonly #after: (milliseconds: number, work: () => void) => void;
   readonly #now: () => number;
   readonly #times: () => LoopTimes;
-  #waiting: (() => void)[] = [];
+  readonly #waiting = new Rota<WaitingSlice>();
   #serving = false;
   #askedAt = -Infinity;
   /** Who asked last. */
@@ -100,10 +107,13 @@ export class Background {
     return this.#serving;
   }
 
-  /** Resolves when the next slice of a work has its turn; to be asked for before each. */
-  turn(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve);
+  /**
+   * Resolves when the next slice of a work of the tenant has its turn; to be asked for before each. `isAwaited`: other work of the tenant's
+   * waits for this one, which is before it in the tenant's turns.
+   */
+  turn(tenantId: string, isAwaited = false): Promise<void> {
+    return new Promise((go) => {
+      this.#waiting.insert(tenantId, { isAwaited, go }, (other) => isAwaited && !other.isAwaited);
       if (this.#serving) return;
       this.#serving = true;
       this.#serve();
@@ -113,7 +123,7 @@ export class Background {
   #serve(): void {
     this.#nextRound(() => {
       this.#since ??= this.#times();
-      for (const go of this.#waiting.splice(0, this.givesWay ? 1 : Infinity)) go();
+      for (let left = this.givesWay ? 1 : this.#waiting.length; left > 0; left--) this.#waiting.shift()?.go();
     });
     // In the same round, right behind the slice and what follows from it at once.
     this.#nextRound(() => {

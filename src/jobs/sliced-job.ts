@@ -53,20 +53,39 @@ export class SliceMeter {
   }
 }
 
+/** Where the work sets what it makes. */
+export interface PacedSection {
+  /** Whose work it is. */
+  readonly tenantId: string;
+  /** Resolves when there is room. */
+  room(): Promise<void>;
+}
+
+export interface StorePaceOptions {
+  /** Other work of the tenant's waits for it. */
+  readonly isAwaited: () => boolean;
+  /** Throws when the work is to end. */
+  readonly mustGoOn: () => void;
+}
+
 /** Between slices others have their turn, and what was set is written when it is much. */
 export class StorePace implements Pace {
-  readonly #room: () => Promise<void>;
+  readonly #section: PacedSection;
+  readonly #isAwaited: () => boolean;
   readonly #mustGoOn: () => void;
 
-  /** `room`: resolves when the store has room. `mustGoOn` throws when the work is to end. */
-  constructor(room: () => Promise<void>, mustGoOn: () => void = () => undefined) {
-    this.#room = room;
+  constructor(
+    section: PacedSection,
+    { isAwaited = () => false, mustGoOn = () => undefined }: Partial<StorePaceOptions> = {},
+  ) {
+    this.#section = section;
+    this.#isAwaited = isAwaited;
     this.#mustGoOn = mustGoOn;
   }
 
   async next(): Promise<void> {
-    await background.turn();
-    await this.#room();
+    await background.turn(this.#section.tenantId, this.#isAwaited());
+    await this.#section.room();
     this.#mustGoOn();
   }
 }

@@ -1,5 +1,5 @@
 import type { Logger } from '../core/logger.js';
-import { SLICE, StorePace } from './sliced-job.js';
+import { SLICE, StorePace, type PacedSection } from './sliced-job.js';
 import { Steps, type SteppedWork } from './steps.js';
 
 /** What is given up and not removed yet. */
@@ -11,8 +11,8 @@ export interface Sweepable {
 
 export interface SweeperOptions {
   readonly drops: Sweepable;
-  /** Resolves when the store has room for more; rejects when it can't be written now. */
-  readonly room: () => Promise<void>;
+  /** Its `room` rejects when it can't be written now. */
+  readonly section: PacedSection;
   readonly rowsPerSlice?: number | undefined;
   readonly logger: Logger;
 }
@@ -27,7 +27,7 @@ export class Sweeper implements SteppedWork {
 
   constructor(options: SweeperOptions) {
     this.#options = options;
-    this.#pace = new StorePace(options.room);
+    this.#pace = new StorePace(options.section);
     options.drops.onAdded(() => this.#steps.signal());
   }
 

@@ -11,6 +11,7 @@ import type { InputFeed } from '../feed/inputs.js';
 import { commitsWithin, ProjectionBatch, rowAfter } from './projection-fold.js';
 import { unitsOf, type Effect, type RevisionUnit } from './projection-unit.js';
 import { BatchSize } from './batch-size.js';
+import { Chase } from './chase.js';
 import { eventLoop } from '../core/event-loop.js';
 import { nextTurn, timedSlice } from '../core/slices.js';
 import { takeEvents } from '../core/event.js';
@@ -46,7 +47,7 @@ export interface ProjectionBuildsOptions {
 }
 
 const MOST_EVENTS_PER_BATCH = 1000;
-/** While clients are about. */
+/** While clients are about, unless what is there grows faster. */
 const EVENTS_PER_SHORT_BATCH = 128;
 /** A build this close to the live position is swapped in; the rest is folded while the live projections wait. */
 const NEAR = 1000;
@@ -58,6 +59,7 @@ interface Build {
   readonly startedAt: number;
   readonly startedFrom: number;
   readonly batchSize: BatchSize;
+  readonly chase: Chase;
   step: Promise<boolean> | undefined;
   /** Some rows of a batch are set: sets the others and the position, at once. */
   complete: (() => void) | undefined;
@@ -72,12 +74,10 @@ interface Build {
 export class ProjectionBuilds {
   readonly #options: ProjectionBuildsOptions;
   readonly #builds = new Map<string, Build>();
-  readonly #pace: StorePace;
   #closed = false;
 
   constructor(options: ProjectionBuildsOptions) {
     this.#options = options;
-    this.#pace = new StorePace(() => options.tables.section.room());
     for (const [projectionId, progress] of options.tables.builds())
       // A swap that was proposed may not have been written: it is proposed again, and a second one changes nothing.
       this.#builds.set(projectionId, build(projectionId, { ...progress, proposed: false }));
@@ -322,7 +322,7 @@ export class ProjectionBuilds {
       tables.setKeyState(projectionId, progress.revision, key, classIndex, row);
       if (!meter.full(row.state?.length ?? 0)) continue;
       this.#set(one, { ...one.progress, seeded: { ...seeded, after: [key, classIndex] } });
-      return this.#pace.next();
+      return this.#pace(one).next();
     }
     this.#set(one, { ...progress, position: seeded.end });
   }
@@ -331,13 +331,13 @@ export class ProjectionBuilds {
     const { inputs: feed, code, tables } = this.#options;
     const { projectionId } = one;
     if (one.progress.seedFrom !== undefined) return this.#seed(one, one.progress.seedFrom, end);
-    const { items: inputs, end: next } = await feed.read(one.progress.position, {
-      bytes: background.givesWay ? SHORT_FOLD_READ_BYTES : FOLD_READ_BYTES,
-    });
+    const atOnce = background.givesWay
+      ? { bytes: SHORT_FOLD_READ_BYTES * one.chase.times, events: EVENTS_PER_SHORT_BATCH * one.chase.times }
+      : { bytes: FOLD_READ_BYTES, events: MOST_EVENTS_PER_BATCH };
+    const { items: inputs, end: next } = await feed.read(one.progress.position, { bytes: atOnce.bytes });
     const commits = commitsWithin(inputs, one.progress.position, end);
     const units = unitsOf(projectionId, one.progress);
-    const most = background.givesWay ? EVENTS_PER_SHORT_BATCH : MOST_EVENTS_PER_BATCH;
-    const count = takeEvents(commits, Math.min(most, one.batchSize.events(units.length)));
+    const count = takeEvents(commits, Math.min(atOnce.events, one.batchSize.events(units.length)));
     const position = count < commits.length ? (commits[count]?.offset ?? end) : Math.min(end, next);
     const batch = new ProjectionBatch(commits.slice(0, count));
     await code.load(one.progress.artefactId);
@@ -356,7 +356,13 @@ export class ProjectionBuilds {
     if (effects.some(({ halted }) => halted)) return code.runner.forget(revisionUnit(projectionId, revision));
     one.batchSize.made(batch.events.length, effects);
     await this.#store(one, effects, position, batch.events.length);
-    await this.#pace.next();
+    one.chase.took(position, this.#options.cursor.folded);
+    await this.#pace(one).next();
+  }
+
+  /** The live projections wait for one that is swapped in. */
+  #pace(one: Build): StorePace {
+    return new StorePace(this.#options.tables.section, { isAwaited: () => one.swapping });
   }
 
   /** The rows of a batch, and the position past it: in slices, and written as one, since whoever goes on folds none of it again. */
@@ -391,6 +397,7 @@ const build = (projectionId: string, progress: BuildProgress): Build => ({
   startedAt: performance.now(),
   startedFrom: progress.processed,
   batchSize: new BatchSize(MOST_EVENTS_PER_BATCH),
+  chase: new Chase(),
   complete: undefined,
   step: undefined,
   refused: false,

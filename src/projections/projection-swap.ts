@@ -73,7 +73,7 @@ abstract class Swap implements SlicedJob<SwapCursor> {
     const cursor = goesOn ? known.cursor : { phase: 0, told: 0 };
     this.told = cursor.told;
     try {
-      await runSlices(this, cursor, new StorePace(() => tables.section.room(), mustGoOn));
+      await runSlices(this, cursor, new StorePace(tables.section, { isAwaited: () => true, mustGoOn }));
     } finally {
       await this.written();
     }

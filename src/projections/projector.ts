@@ -656,10 +656,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   async #storeTold(projectionId: string, offset: number): Promise<void> {
     const { tables, changes } = this.#options;
     const { rows } = this.#options.slice ?? SLICE;
-    const pace = new StorePace(
-      () => tables.section.room(),
-      () => this.#mustGoOn(),
-    );
+    const pace = new StorePace(tables.section, { isAwaited: () => true, mustGoOn: () => this.#mustGoOn() });
     const turned = (): Promise<boolean> => pace.next().then(() => true);
     for await (const change of inSequence(changes, offset, rows, turned)) {
       if (change.projectionId !== projectionId) continue;

@@ -160,7 +160,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
       logger,
     });
     const { drops, section } = tables;
-    this.#sweeper = new Sweeper({ drops, room: () => section.room(), rowsPerSlice: slice?.rows, logger });
+    this.#sweeper = new Sweeper({ drops, section, rowsPerSlice: slice?.rows, logger });
     this.#unsubscribe = inputs.subscribe(() => this.#advanced());
   }
 

@@ -98,15 +98,17 @@ export class LocalStore {
   /** The section of one partition's task. */
   section(name: string): StoreSection {
     const { path, logger, flushEntries = 2000, budget = UNBOUNDED } = this.#options;
+    const tenantId = tenantOfKey(name);
     return new StoreSection({
       db: this.#db,
+      tenantId,
       prefix: name + SECTION,
       logger,
       flushEntries,
       untilFlush: () => this.#moments.take(),
       requireRoom: (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES),
       failed: (error) => void lmdbFailure(error).then(this.#writeFailed),
-      hold: budget.tenant(tenantOfKey(name)).hold('entries'),
+      hold: budget.tenant(tenantId).hold('entries'),
       remembered: this.#remembered,
       ranges: this.#ranges,
     });

@@ -35,6 +35,8 @@ const ENTRY_OVERHEAD = 120;
 
 export interface StoreSectionOptions {
   readonly db: RootDatabase<unknown, string>;
+  /** Whose entries they are. */
+  readonly tenantId: string;
   /** Of its keys. */
   readonly prefix: string;
   readonly logger: Logger;
@@ -56,6 +58,7 @@ export interface StoreSectionOptions {
 
 /** Entries of one partition with write-behind: changes are seen at once and written together with the checkpoint. */
 export class StoreSection {
+  readonly tenantId: string;
   readonly #db: RootDatabase<unknown, string>;
   readonly #prefix: string;
   readonly #logger: Logger;
@@ -94,6 +97,7 @@ export class StoreSection {
 
   constructor({
     db,
+    tenantId,
     prefix,
     logger,
     flushEntries,
@@ -104,6 +108,7 @@ export class StoreSection {
     remembered = new SharedCache(Infinity),
     ranges,
   }: StoreSectionOptions) {
+    this.tenantId = tenantId;
     this.#ranges = ranges;
     this.#failed = failed;
     this.#remembered = remembered;

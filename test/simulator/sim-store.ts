@@ -1,6 +1,7 @@
 import { deserialize, serialize } from 'node:v8';
 import { asBinary, type RootDatabase } from 'lmdb';
 import { silentLogger } from '../../src/core/logger.js';
+import { tenantOfKey } from '../../src/core/slots.js';
 import { StoreSection } from '../../src/store/store-section.js';
 import { OpenRanges } from '../../src/store/open-ranges.js';
 import { realImmediate, type Action, type Scheduler, type SimProcess } from './scheduler.js';
@@ -64,6 +65,7 @@ export class SimDisk {
       section: (name) =>
         new StoreSection({
           db: db as unknown as RootDatabase<unknown, string>,
+          tenantId: tenantOfKey(name),
           prefix: `${name}\u0002`,
           logger: silentLogger,
           flushEntries,

@@ -20,8 +20,8 @@ function world() {
     now += milliseconds;
     active += milliseconds;
   };
-  const work = (name: string, milliseconds: number): void =>
-    void background.turn().then(() => {
+  const work = (name: string, milliseconds: number, { tenantId = 't', isAwaited = false } = {}): void =>
+    void background.turn(tenantId, isAwaited).then(() => {
       had.push(name);
       busy(milliseconds);
     });
@@ -79,6 +79,22 @@ describe('background work', () => {
     assert.deepEqual(await round(), ['b']);
     pass(5);
     assert.deepEqual(await round(), ['c']);
+  });
+
+  it('of one tenant goes in turn with that of others, however much it is, and before its own what others wait for', async () => {
+    const { background, work, round, pass } = world();
+    background.asked('t');
+    for (const name of ['a1', 'a2', 'a3', 'a4']) work(name, 1, { tenantId: 'a' });
+    work('b1', 1, { tenantId: 'b' });
+    work('a5', 1, { tenantId: 'a', isAwaited: true });
+    work('c1', 1, { tenantId: 'c' });
+    work('a6', 1, { tenantId: 'a', isAwaited: true });
+    const had: string[] = [];
+    while (had.length < 8) {
+      had.push(...(await round()));
+      pass(1);
+    }
+    assert.deepEqual(had, ['a5', 'b1', 'c1', 'a6', 'a1', 'a2', 'a3', 'a4']);
   });
 
   it('rests for what a slice led to as well', async () => {

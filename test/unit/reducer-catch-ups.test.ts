@@ -28,7 +28,7 @@ class World {
       tables: {
         catchUp: () => undefined,
         setCatchUp: () => undefined,
-        section: { isFull: false },
+        section: { tenantId: 't', isFull: false },
         faults: { aggregateCount: () => 0, aggregates: () => [] },
       },
       kept: { position: () => 0, superseded: () => undefined },

@@ -46,6 +46,7 @@ class Folds implements TurnFold {
 
   constructor(onBegin?: (turn: Turn) => void, budget: TenantBudget = UNBOUNDED.tenant('t')) {
     this.turns = new ReducerTurns(
+      't',
       this,
       budget,
       { shed: (one) => void this.shed.push(named(one)) },

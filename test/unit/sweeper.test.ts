@@ -10,7 +10,10 @@ test('nothing more is removed while the store can not be written, and that is to
   let [isFull, asked, left] = [true, 0, 3];
   const sweeper = new Sweeper({
     drops: { onAdded: () => undefined, removeSome: () => left-- > 0 },
-    room: () => (asked++, isFull ? Promise.reject(new Error('the disk is full')) : Promise.resolve()),
+    section: {
+      tenantId: 't',
+      room: () => (asked++, isFull ? Promise.reject(new Error('the disk is full')) : Promise.resolve()),
+    },
     logger,
   });
   t.after(() => sweeper.close());

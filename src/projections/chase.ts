@@ -1,0 +1,30 @@
+/** So many batches lie between two looks. */
+const BATCHES_PER_LOOK = 16;
+/** It comes too near to the pace of the build when it grows by this part of what the build took meanwhile; */
+const TOO_FAST = 3 / 4;
+/** below this one half the pace would do. */
+const SLOW = 1 / 4;
+/** As slices of background work are as short as they may be without clients. */
+const MOST_TIMES = 8;
+
+/** How much more than usual a build takes at a time, so that it comes to the end of what grows while it is built. */
+export class Chase {
+  #times = 1;
+  #batches = 0;
+  #from: { readonly position: number; readonly end: number } | undefined;
+
+  get times(): number {
+    return this.#times;
+  }
+
+  /** A batch is done; there is more up to the end. */
+  took(position: number, end: number): void {
+    const from = (this.#from ??= { position, end });
+    if (++this.#batches % BATCHES_PER_LOOK !== 0) return;
+    const taken = position - from.position;
+    const grown = end - from.end;
+    if (grown >= TOO_FAST * taken) this.#times = Math.min(MOST_TIMES, 2 * this.#times);
+    else if (grown < SLOW * taken) this.#times = Math.max(1, this.#times / 2);
+    this.#from = { position, end };
+  }
+}
