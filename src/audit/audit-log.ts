@@ -8,7 +8,7 @@ import { LIST_BYTES, READ_BYTES } from '../core/reads.js';
 import { nextTurn, overSlices } from '../core/slices.js';
 import { costOfBytes, type Turn } from '../core/turns.js';
 import { readBelow } from '../log/journal/known-end.js';
-import type { Log, LogRecord, PartitionRef } from '../log/log.js';
+import { appendsOf, type Log, type LogRecord, type NewRecord, type PartitionRef } from '../log/log.js';
 import type { AuditBegun, AuditEnded, AuditEntry, AuditFilter, AuditPage, AuditTrail } from './audit-entry.js';
 
 export const AUDIT_TOPIC = 'statefold.audit';
@@ -17,6 +17,8 @@ const PARTITION: PartitionRef = { topic: AUDIT_TOPIC, partition: 0 };
 const WINDOW = 512;
 /** Windows that one page looks at: a tenant with few entries among many of others gets short pages, and nobody waits for long. */
 const WINDOWS = 16;
+/** What is written together: each record is an entry of a client that waits for it. */
+const PRODUCE_BYTES = 256 * 1024;
 /** Of a window so many bytes are read, and looked at, on a turn, and what the reading costs, units of it. */
 const WINDOW_READ_BYTES = 64 * 1024;
 const READ_COST = 4;
@@ -40,6 +42,13 @@ interface Told {
   readonly json: Buffer;
   /** Of each entry its record's offset, how many bytes that has, and where its text ends. */
   readonly entries: readonly { readonly offset: number; readonly length: number; readonly end: number }[];
+}
+
+/** A record that is to be written. */
+interface Unwritten {
+  readonly record: NewRecord;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
 }
 
 interface Window {
@@ -80,6 +89,8 @@ export class AuditLog implements AuditTrail {
   readonly #open = new Map<string, number>();
   #position = 0;
   readonly #following = new OneByOne();
+  readonly #unwritten: Unwritten[] = [];
+  #writing = false;
 
   private constructor({ log, logger, now = Date.now }: AuditLogOptions) {
     this.#log = log;
@@ -128,8 +139,31 @@ export class AuditLog implements AuditTrail {
     }
   }
 
-  async #write(stored: Stored): Promise<void> {
-    await this.#log.append(PARTITION, [{ key: Buffer.from(stored.id), value: Buffer.from(JSON.stringify(stored)) }]);
+  #write(stored: Stored): Promise<void> {
+    const record = { key: Buffer.from(stored.id), value: Buffer.from(JSON.stringify(stored)) };
+    return new Promise((resolve, reject) => {
+      this.#unwritten.push({ record, resolve, reject });
+      if (!this.#writing) void this.#writeAll();
+    });
+  }
+
+  /** One produce at a time, with all that came meanwhile: a client that has much refused at once would have a hundred a second. */
+  async #writeAll(): Promise<void> {
+    this.#writing = true;
+    while (this.#unwritten.length > 0) {
+      const [records = []] = appendsOf(
+        this.#unwritten.map(({ record }) => record),
+        Math.min(PRODUCE_BYTES, this.#log.maxAppendBytes),
+      );
+      const some = this.#unwritten.splice(0, records.length);
+      try {
+        await this.#log.append(PARTITION, records);
+        for (const { resolve } of some) resolve();
+      } catch (error) {
+        for (const { reject } of some) reject(error);
+      }
+    }
+    this.#writing = false;
   }
 
   #time(): string {

@@ -153,6 +153,31 @@ test('what can not be recorded is not begun, and an end that is lost leaves it u
   );
 });
 
+test('what comes while a produce is under way is written with the next one, and a produce that fails fails what it has', async (t) => {
+  const log = opened(t);
+  const audit = await open(log);
+  const produces: number[] = [];
+  let fails = false;
+  const append = log.append.bind(log);
+  t.mock.method(log, 'append', async (...[to, records]: Parameters<Log['append']>) => {
+    produces.push(records.length);
+    if (fails && records.length > 1) throw new AppendRefusedError('the broker is away');
+    return append(to, records);
+  });
+  const begin = (count: number): Promise<PromiseSettledResult<unknown>[]> =>
+    Promise.allSettled(Array.from({ length: count }, (_, n) => audit.begin(by('acme', n))));
+  const statuses = async (count: number): Promise<readonly string[]> =>
+    (await begin(count)).map(({ status }) => status);
+  assert.deepEqual(new Set(await statuses(20)), new Set(['fulfilled']));
+  assert.deepEqual(produces.splice(0), [1, 19]);
+  fails = true;
+  assert.deepEqual(await statuses(3), ['fulfilled', 'rejected', 'rejected']);
+  fails = false;
+  assert.deepEqual(await statuses(1), ['fulfilled']);
+  const { entries } = await pageOf(audit, { limit: 100 });
+  assert.equal(entries.length, 22);
+});
+
 test('records that are none of ours are passed over', async (t) => {
   const log = opened(t);
   const audit = await open(log);
