@@ -1,5 +1,6 @@
 import { background, type Background } from './background.js';
 import { chunksOf } from './parts.js';
+import { Recent } from './recent.js';
 import { Rota } from './rota.js';
 
 /** What takes its turn, in units of about a tenth of a millisecond of the event loop. */
@@ -36,6 +37,7 @@ export interface Asker {
 
 /** Of a tenant that has had a turn in this round of the loop, or waits for one. */
 interface Share {
+  readonly tenantId: string;
   readonly waiting: Rota<Waiting>;
   /** What it may take at its turn; it is saved up only while it waits. */
   deficit: number;
@@ -56,7 +58,7 @@ export interface TurnsOptions {
   readonly behind?: (work: () => void) => void;
   readonly now?: () => number;
   /** Told who asks, and asked whether others do. */
-  readonly clients?: Pick<Background, 'asked' | 'isShared' | 'isAtWork'>;
+  readonly clients?: Pick<Background, 'asked' | 'isShared'>;
 }
 
 /** A body is about one unit more for each so many bytes. */
@@ -93,15 +95,19 @@ const LEAST_SHARE = 1 / 8;
  * is alone has long ones, which cost less.
  */
 const AMONG_OTHERS = 1 / 2;
-/** Of what a unit takes: how much the last round counts. Rounds with few units say little of what the whole of it takes. */
+/** Of what a unit takes: how much the last round counts. */
 const SMOOTHING = 0.1;
-const UNITS_TO_TELL = 2;
+/** What tenants took of late is of so long, milliseconds, and up to twice as long. */
+const OF_LATE_MS = 250;
+/** Of what each would have of it, were it shared alike: who took no more asks for little. */
+const LITTLE = 1 / 2;
 
 /**
  * Shares the event loop among tenants: what one of them asks for begins at once while it has taken little in this round of the loop,
  * and waits in a queue of its own past that. Queues are served by deficit round robin, a bounded amount a round, so that what others
  * send meanwhile is read, and begins, in between. What a request costs is reckoned before it begins, and may be far off (an upload, an
- * error that is told): a round has fewer units while they take longer than they should. However much a tenant sends, another one's request waits for one round at most.
+ * error that is told): a round has fewer units while they take longer than they should. That is for those to bear whose requests they are: who asks for little has its turn before them, and out of a whole
+ * round. However much a tenant sends, another one's request waits for one round at most.
  */
 export class Turns {
   readonly #round: number;
@@ -114,13 +120,12 @@ export class Turns {
   #spent = 0;
   #ends = false;
   readonly #now: () => number;
-  readonly #clients: Pick<Background, 'asked' | 'isShared' | 'isAtWork'>;
+  readonly #clients: Pick<Background, 'asked' | 'isShared'>;
   /** Of a whole round: what this one may have, in (0, 1]. */
   #part = 1;
-  /** What a unit took of late in rounds of several tenants, with all that it led to in them, milliseconds. */
-  #unitMs = UNIT_MS;
   /** Units of late, and what they themselves took until they waited for something, milliseconds. */
   readonly #own = { taken: ROUND, tookMs: ROUND * UNIT_MS };
+  readonly #recent = new Recent(OF_LATE_MS);
 
   constructor({
     round = ROUND,
@@ -154,13 +159,12 @@ export class Turns {
     const cost = Math.min(wanted, this.#round);
     let share = this.#shares.get(tenantId);
     if (share === undefined) {
-      share = { waiting: new Rota(), deficit: 0, spent: 0, lookAt: LEAST_LOOKED_AT };
+      share = { tenantId, waiting: new Rota(), deficit: 0, spent: 0, lookAt: LEAST_LOOKED_AT };
       this.#shares.set(tenantId, share);
     }
     if (!this.#ends) this.#endRound();
-    if (share.waiting.length === 0 && (share.spent === 0 || share.spent + cost <= this.#atOnce * this.#part)) {
-      share.spent += cost;
-      this.#spent += cost;
+    if (share.waiting.length === 0 && (share.spent === 0 || share.spent + cost <= this.#mostAtOnce(share))) {
+      this.#spend(share, cost);
       return undefined;
     }
     const { waiting } = share;
@@ -170,6 +174,23 @@ export class Turns {
     });
     if (waiting.length >= share.lookAt) this.#lookAt(share);
     return turn;
+  }
+
+  #mostAtOnce(share: Share): number {
+    const isWhole = this.#part < 1 && this.#spent < this.#round && this.#asksLittle(share);
+    return isWhole ? this.#atOnce : this.#atOnce * this.#part;
+  }
+
+  /** It takes so little that rounds are not long for what it asks for. */
+  #asksLittle({ tenantId }: Share): boolean {
+    const { total, count } = this.#recent;
+    return this.#recent.of(tenantId) * count <= LITTLE * total;
+  }
+
+  #spend(share: Share, cost: number): void {
+    share.spent += cost;
+    this.#spent += cost;
+    this.#recent.add(share.tenantId, cost);
   }
 
   /** Those whose connection has gone wait no more. */
@@ -184,17 +205,15 @@ export class Turns {
   #endRound(): void {
     this.#ends = true;
     const began = this.#now();
-    const { isShared, isAtWork } = this.#clients;
+    this.#recent.passed(began);
     const own = this.#own;
-    // Where the tenants fill the loop by what they ask for, a round is as long as that makes it. Else it is as long as other work makes it,
-    // which is as long for few units: who sends little would have two begun a round, and fall behind.
-    const isFilled = isShared && !isAtWork;
-    const unitMs = isFilled ? this.#unitMs : own.tookMs / own.taken;
-    this.#part = Math.max(LEAST_SHARE, (isShared ? AMONG_OTHERS : 1) * Math.min(1, UNIT_MS / unitMs));
+    // Not by how long rounds are: what else is done makes them that, or a machine that is busy, and they are as long with few units. The fewer
+    // there were the more each seemed to take, and two requests began a round however few came.
+    const unitMs = own.tookMs / own.taken;
+    const most = this.#clients.isShared ? AMONG_OTHERS : 1;
+    this.#part = Math.max(LEAST_SHARE, most * Math.min(1, UNIT_MS / unitMs));
     this.#nextRound(() => {
       this.#ends = false;
-      if (isFilled && this.#spent >= UNITS_TO_TELL)
-        this.#unitMs += SMOOTHING * ((this.#now() - began) / this.#spent - this.#unitMs);
       this.#serve();
     });
     // Of a round what begins first, which is most of it where there is much.
@@ -214,30 +233,35 @@ export class Turns {
     }
     if (this.#waiting === 0) return;
     this.#endRound();
+    if (this.#part < 1) this.#pass(this.#round, this.#round, (share) => this.#asksLittle(share));
     const round = this.#round * this.#part;
-    while (this.#waiting > 0 && this.#spent < round)
-      for (const [tenantId, share] of [...this.#shares]) {
-        if (this.#spent >= round) break;
-        if (share.waiting.length === 0) continue;
-        // At least a unit: however many wait, one of them is served after a few passes.
-        share.deficit += Math.max(1, round / this.#shares.size);
-        this.#take(share, round);
-        // Whoever had its turn stands behind the others in the next round.
-        if (this.#shares.size === 1) continue;
-        this.#shares.delete(tenantId);
-        this.#shares.set(tenantId, share);
-      }
+    const end = this.#spent + round;
+    while (this.#waiting > 0 && this.#spent < end) this.#pass(round, end);
   }
 
-  #take(share: Share, round: number): void {
+  /** A turn for each that waits, out of a round of so many units, up to the end of what may be spent. */
+  #pass(round: number, end: number, isServed: (share: Share) => boolean = () => true): void {
+    for (const [tenantId, share] of [...this.#shares]) {
+      if (this.#spent >= end) return;
+      if (share.waiting.length === 0 || !isServed(share)) continue;
+      // At least a unit: however many wait, one of them is served after a few passes.
+      share.deficit += Math.max(1, round / this.#shares.size);
+      this.#take(share, end);
+      // Whoever had its turn stands behind the others in the next round.
+      if (this.#shares.size === 1) continue;
+      this.#shares.delete(tenantId);
+      this.#shares.set(tenantId, share);
+    }
+  }
+
+  #take(share: Share, end: number): void {
     for (let next = share.waiting.first; next !== undefined && next.cost <= share.deficit; next = share.waiting.first) {
       share.waiting.shift();
       share.deficit -= next.cost;
-      share.spent += next.cost;
-      this.#spent += next.cost;
+      this.#spend(share, next.cost);
       this.#waiting--;
       next.go();
-      if (this.#spent >= round) return;
+      if (this.#spent >= end) return;
     }
     if (share.waiting.length === 0) share.deficit = 0;
   }

@@ -9,7 +9,7 @@ function world(round = 16, atOnce = 8) {
   const rounds: (() => void)[] = [];
   const began: string[] = [];
   const clock = { now: 0 };
-  const clients = { isShared: false, isAtWork: false, asked: () => undefined };
+  const clients = { isShared: false, asked: () => undefined };
   const nextRound = (work: () => void): void => void rounds.push(work);
   const looks: (() => void)[] = [];
   const behind = (work: () => void): void => void looks.push(work);
@@ -157,7 +157,7 @@ describe('turns', () => {
   });
 
   it('are half as many in a round while several tenants ask, and two requests at least', async () => {
-    const { began, ask, next, took, clock, clients } = world();
+    const { began, ask, next, took, clients } = world();
     clients.isShared = true;
     for (let i = 0; i < 100; i++) ask(`a ${i}`);
     assert.equal(began.length, 4, 'at once');
@@ -168,14 +168,47 @@ describe('turns', () => {
     clients.isShared = true;
     for (let i = 0; i < 100; i++) {
       for (let more = 0; more < 16; more++) ask('a more');
-      const { length } = await next();
-      took(0.05 * length);
-      clock.now += length;
+      took((await next()).length);
     }
     assert.equal((await next()).length, 2);
-    clients.isAtWork = true;
-    await next();
-    assert.equal((await next()).length, 8, 'what makes rounds long may be other work');
+  });
+
+  it('are as many as before for who asks for little, however long those of others take', async () => {
+    const { began, ask, next, took, clients, clock } = world();
+    clients.isShared = true;
+    const round = async (): Promise<void> => {
+      took((await next()).length);
+      clock.now += 10;
+    };
+    for (let i = 0; i < 100; i++) {
+      for (let more = 0; more < 16; more++) ask('loud');
+      await round();
+      if (i % 5 === 0) ask('calm');
+    }
+    await round();
+    // All that came while its clients were held up.
+    const before = began.length;
+    for (let i = 0; i < 12; i++) ask(`calm ${i}`);
+    assert.equal(began.length - before, 8, 'at once');
+    assert.deepEqual(
+      (await next()).filter((name) => name.startsWith('calm')),
+      ['calm 8', 'calm 9', 'calm 10', 'calm 11'],
+    );
+  });
+
+  it('go on for who asks for much beside those who ask for little', async () => {
+    const { ask, next, took, clients, clock } = world();
+    clients.isShared = true;
+    for (let i = 0; i < 1000; i++) ask('loud');
+    const had = new Map<string, number>();
+    for (let i = 0; i < 200; i++) {
+      for (let calm = 0; calm < 40; calm++) ask(`calm${calm}`);
+      const began = await next();
+      for (const name of began) had.set(name, (had.get(name) ?? 0) + 1);
+      took(began.length);
+      clock.now += 10;
+    }
+    assert.ok((had.get('loud') ?? 0) >= 200, `${had.get('loud')}`);
   });
 
   it('make a tenant that asks for much wait, in its order, and nobody else', async () => {
