@@ -8,7 +8,14 @@ import { LIST_BYTES, READ_BYTES } from '../core/reads.js';
 import { nextTurn, overSlices } from '../core/slices.js';
 import { costOfBytes, type Turn } from '../core/turns.js';
 import { readBelow } from '../log/journal/known-end.js';
-import { appendsOf, type Log, type LogRecord, type NewRecord, type PartitionRef } from '../log/log.js';
+import {
+  AppendRefusedError,
+  appendsOf,
+  type Log,
+  type LogRecord,
+  type NewRecord,
+  type PartitionRef,
+} from '../log/log.js';
 import type { AuditBegun, AuditEnded, AuditEntry, AuditFilter, AuditPage, AuditTrail } from './audit-entry.js';
 
 export const AUDIT_TOPIC = 'statefold.audit';
@@ -19,6 +26,9 @@ const WINDOW = 512;
 const WINDOWS = 16;
 /** What is written together: each record is an entry of a client that waits for it. */
 const PRODUCE_BYTES = 256 * 1024;
+/** So long a record waits for its produce to begin, milliseconds: then its client is told that nothing was changed. */
+const WAIT_MS = 10_000;
+const TOLD_AT_ONCE = 16;
 /** Of a window so many bytes are read, and looked at, on a turn, and what the reading costs, units of it. */
 const WINDOW_READ_BYTES = 64 * 1024;
 const READ_COST = 4;
@@ -47,6 +57,7 @@ interface Told {
 /** A record that is to be written. */
 interface Unwritten {
   readonly record: NewRecord;
+  readonly since: number;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -142,7 +153,7 @@ export class AuditLog implements AuditTrail {
   #write(stored: Stored): Promise<void> {
     const record = { key: Buffer.from(stored.id), value: Buffer.from(JSON.stringify(stored)) };
     return new Promise((resolve, reject) => {
-      this.#unwritten.push({ record, resolve, reject });
+      this.#unwritten.push({ record, since: performance.now(), resolve, reject });
       if (!this.#writing) void this.#writeAll();
     });
   }
@@ -151,16 +162,25 @@ export class AuditLog implements AuditTrail {
   async #writeAll(): Promise<void> {
     this.#writing = true;
     while (this.#unwritten.length > 0) {
+      const late = performance.now() - WAIT_MS;
       const [records = []] = appendsOf(
         this.#unwritten.map(({ record }) => record),
         Math.min(PRODUCE_BYTES, this.#log.maxAppendBytes),
       );
       const some = this.#unwritten.splice(0, records.length);
+      let failure: unknown;
       try {
+        if ((some[0]?.since ?? 0) < late)
+          throw new AppendRefusedError(`it waited for ${WAIT_MS} ms behind other entries`);
         await this.#log.append(PARTITION, records);
-        for (const { resolve } of some) resolve();
       } catch (error) {
-        for (const { reject } of some) reject(error);
+        failure = error;
+      }
+      // What waits for them begins then, of each client's.
+      for (const [i, { resolve, reject }] of some.entries()) {
+        if (i > 0 && i % TOLD_AT_ONCE === 0) await nextTurn();
+        if (failure === undefined) resolve();
+        else reject(failure);
       }
     }
     this.#writing = false;

@@ -1,10 +1,5 @@
 import { Rota } from './rota.js';
 
-interface WaitingSlice {
-  readonly isAwaited: boolean;
-  readonly go: () => void;
-}
-
 export interface BackgroundOptions {
   /** Runs the work in the next round of the event loop, behind what came in by then and what was handed over before. */
   readonly nextRound?: (work: () => void) => void;
@@ -52,7 +47,7 @@ export class Background {
   readonly #after: (milliseconds: number, work: () => void) => void;
   readonly #now: () => number;
   readonly #times: () => LoopTimes;
-  readonly #waiting = new Rota<WaitingSlice>();
+  readonly #waiting = new Rota<() => void>();
   #serving = false;
   #askedAt = -Infinity;
   /** Who asked last. */
@@ -108,12 +103,13 @@ export class Background {
   }
 
   /**
-   * Resolves when the next slice of a work of the tenant has its turn; to be asked for before each. `isAwaited`: other work of the tenant's
-   * waits for this one, which is before it in the tenant's turns.
+   * Resolves when the next slice of a work of the tenant has its turn; to be asked for before each. `isAwaited`: what the tenant's clients are
+   * told waits for it, so it has turns of its own, and doesn't stand behind what else there is of the tenant's.
    */
   turn(tenantId: string, isAwaited = false): Promise<void> {
     return new Promise((go) => {
-      this.#waiting.insert(tenantId, { isAwaited, go }, (other) => isAwaited && !other.isAwaited);
+      // No tenant's id has a space.
+      this.#waiting.push(isAwaited ? `${tenantId} awaited` : tenantId, go);
       if (this.#serving) return;
       this.#serving = true;
       this.#serve();
@@ -123,7 +119,7 @@ export class Background {
   #serve(): void {
     this.#nextRound(() => {
       this.#since ??= this.#times();
-      for (let left = this.givesWay ? 1 : this.#waiting.length; left > 0; left--) this.#waiting.shift()?.go();
+      for (let left = this.givesWay ? 1 : this.#waiting.length; left > 0; left--) this.#waiting.shift()?.();
     });
     // In the same round, right behind the slice and what follows from it at once.
     this.#nextRound(() => {

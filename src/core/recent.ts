@@ -4,6 +4,8 @@ export class Recent {
   #windowAt = -Infinity;
   #taken = new Map<string, number>();
   #total = 0;
+  /** The sum of the squares of what each took, in both. */
+  #squares = 0;
   #takenBefore: ReadonlyMap<string, number> = new Map();
   #totalBefore = 0;
 
@@ -12,6 +14,7 @@ export class Recent {
   }
 
   add(whose: string, taken: number): void {
+    this.#squares += taken * (2 * this.of(whose) + taken);
     this.#taken.set(whose, (this.#taken.get(whose) ?? 0) + taken);
     this.#total += taken;
   }
@@ -24,9 +27,9 @@ export class Recent {
     return this.#total + this.#totalBefore;
   }
 
-  /** How many took anything, about: at least as many as in the window that has more of them. */
-  get count(): number {
-    return Math.max(this.#taken.size, this.#takenBefore.size);
+  /** How many have shared it: as many as would have taken it alike. Who took hardly anything makes it hardly more. */
+  get sharers(): number {
+    return this.#squares > 0 ? this.total ** 2 / this.#squares : 1;
   }
 
   /** To be called now and then: the next window begins when this one is over. */
@@ -38,6 +41,8 @@ export class Recent {
     this.#totalBefore = isJustOver ? this.#total : 0;
     this.#taken = new Map();
     this.#total = 0;
+    this.#squares = 0;
+    for (const taken of this.#takenBefore.values()) this.#squares += taken * taken;
     this.#windowAt = now;
   }
 }

@@ -48,7 +48,7 @@ interface Share {
 }
 
 export interface TurnsOptions {
-  /** What all tenants may take together in a round in which some wait, units. */
+  /** What all tenants may take together in a round in which some wait, units; and who asks for little as much before them. */
   readonly round?: number;
   /** What a tenant that has nothing waiting takes at once in a round, units, while others wait or not. */
   readonly atOnce?: number;
@@ -99,15 +99,17 @@ const AMONG_OTHERS = 1 / 2;
 const SMOOTHING = 0.1;
 /** What tenants took of late is of so long, milliseconds, and up to twice as long. */
 const OF_LATE_MS = 250;
-/** Of what each would have of it, were it shared alike: who took no more asks for little. */
+/** Of what each would have of it, were it shared alike: who took no more takes little. */
 const LITTLE = 1 / 2;
+/** Whose units take so many times as long as they should takes few of them, and much. */
+const DEAR = 3;
 
 /**
  * Shares the event loop among tenants: what one of them asks for begins at once while it has taken little in this round of the loop,
  * and waits in a queue of its own past that. Queues are served by deficit round robin, a bounded amount a round, so that what others
  * send meanwhile is read, and begins, in between. What a request costs is reckoned before it begins, and may be far off (an upload, an
- * error that is told): a round has fewer units while they take longer than they should. That is for those to bear whose requests they are: who asks for little has its turn before them, and out of a whole
- * round. However much a tenant sends, another one's request waits for one round at most.
+ * error that is told): a round has fewer units while they take longer than they should. That is for those to bear whose requests they are: who takes little of
+ * the loop has its turn before them, and out of a whole round. However much a tenant sends, another one's request waits for few rounds.
  */
 export class Turns {
   readonly #round: number;
@@ -125,7 +127,14 @@ export class Turns {
   #part = 1;
   /** Units of late, and what they themselves took until they waited for something, milliseconds. */
   readonly #own = { taken: ROUND, tookMs: ROUND * UNIT_MS };
+  /** Milliseconds of the loop, of what was measured while several tenants asked. */
   readonly #recent = new Recent(OF_LATE_MS);
+  /** Units of the same. */
+  readonly #recentUnits = new Recent(OF_LATE_MS);
+  /** Units of what began in this callback of the loop, by tenant; undefined: it isn't measured. */
+  #measured: Map<string, number> | undefined;
+  #hasMeasured = false;
+  #isShared = false;
 
   constructor({
     round = ROUND,
@@ -164,6 +173,7 @@ export class Turns {
     }
     if (!this.#ends) this.#endRound();
     if (share.waiting.length === 0 && (share.spent === 0 || share.spent + cost <= this.#mostAtOnce(share))) {
+      this.#measure();
       this.#spend(share, cost);
       return undefined;
     }
@@ -177,20 +187,48 @@ export class Turns {
   }
 
   #mostAtOnce(share: Share): number {
-    const isWhole = this.#part < 1 && this.#spent < this.#round && this.#asksLittle(share);
+    const isWhole = this.#part < 1 && this.#spent < this.#round && this.#takesLittle(share);
     return isWhole ? this.#atOnce : this.#atOnce * this.#part;
   }
 
-  /** It takes so little that rounds are not long for what it asks for. */
-  #asksLittle({ tenantId }: Share): boolean {
-    const { total, count } = this.#recent;
-    return this.#recent.of(tenantId) * count <= LITTLE * total;
+  /** So little that rounds are not long for what it asks for. Of who comes anew that isn't known yet. */
+  #takesLittle({ tenantId }: Share): boolean {
+    const taken = this.#recent.of(tenantId);
+    return (
+      taken > 0 &&
+      taken * this.#recent.sharers <= LITTLE * this.#recent.total &&
+      taken <= DEAR * UNIT_MS * this.#recentUnits.of(tenantId)
+    );
+  }
+
+  /** Of a tenant alone what begins first in a round, which is most of it where there is much; of several each callback of the loop. */
+  #measure(): void {
+    if (this.#measured !== undefined || (this.#hasMeasured && !this.#isShared)) return;
+    const measured = new Map<string, number>();
+    this.#measured = measured;
+    this.#hasMeasured = true;
+    const began = this.#now();
+    this.#behind(() => {
+      this.#measured = undefined;
+      const tookMs = this.#now() - began;
+      let units = 0;
+      for (const taken of measured.values()) units += taken;
+      if (units === 0) return;
+      const own = this.#own;
+      own.taken += units - SMOOTHING * own.taken;
+      own.tookMs += tookMs - SMOOTHING * own.tookMs;
+      if (!this.#isShared) return;
+      for (const [tenantId, taken] of measured) {
+        this.#recent.add(tenantId, (tookMs * taken) / units);
+        this.#recentUnits.add(tenantId, taken);
+      }
+    });
   }
 
   #spend(share: Share, cost: number): void {
     share.spent += cost;
     this.#spent += cost;
-    this.#recent.add(share.tenantId, cost);
+    this.#measured?.set(share.tenantId, (this.#measured.get(share.tenantId) ?? 0) + cost);
   }
 
   /** Those whose connection has gone wait no more. */
@@ -204,23 +242,18 @@ export class Turns {
 
   #endRound(): void {
     this.#ends = true;
-    const began = this.#now();
-    this.#recent.passed(began);
+    this.#hasMeasured = false;
+    this.#isShared = this.#clients.isShared;
+    if (this.#isShared) for (const recent of [this.#recent, this.#recentUnits]) recent.passed(this.#now());
     const own = this.#own;
     // Not by how long rounds are: what else is done makes them that, or a machine that is busy, and they are as long with few units. The fewer
     // there were the more each seemed to take, and two requests began a round however few came.
     const unitMs = own.tookMs / own.taken;
-    const most = this.#clients.isShared ? AMONG_OTHERS : 1;
+    const most = this.#isShared ? AMONG_OTHERS : 1;
     this.#part = Math.max(LEAST_SHARE, most * Math.min(1, UNIT_MS / unitMs));
     this.#nextRound(() => {
       this.#ends = false;
       this.#serve();
-    });
-    // Of a round what begins first, which is most of it where there is much.
-    this.#behind(() => {
-      if (this.#spent === 0) return;
-      own.taken += this.#spent - SMOOTHING * own.taken;
-      own.tookMs += this.#now() - began - SMOOTHING * own.tookMs;
     });
   }
 
@@ -233,7 +266,8 @@ export class Turns {
     }
     if (this.#waiting === 0) return;
     this.#endRound();
-    if (this.#part < 1) this.#pass(this.#round, this.#round, (share) => this.#asksLittle(share));
+    this.#measure();
+    if (this.#isShared) this.#pass(this.#round, this.#round, (share) => this.#takesLittle(share));
     const round = this.#round * this.#part;
     const end = this.#spent + round;
     while (this.#waiting > 0 && this.#spent < end) this.#pass(round, end);

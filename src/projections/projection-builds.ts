@@ -331,13 +331,14 @@ export class ProjectionBuilds {
     const { inputs: feed, code, tables } = this.#options;
     const { projectionId } = one;
     if (one.progress.seedFrom !== undefined) return this.#seed(one, one.progress.seedFrom, end);
-    const atOnce = background.givesWay
-      ? { bytes: SHORT_FOLD_READ_BYTES * one.chase.times, events: EVENTS_PER_SHORT_BATCH * one.chase.times }
-      : { bytes: FOLD_READ_BYTES, events: MOST_EVENTS_PER_BATCH };
-    const { items: inputs, end: next } = await feed.read(one.progress.position, { bytes: atOnce.bytes });
+    const times = one.chase.timesOf(this.#builds.size);
+    const { items: inputs, end: next } = await feed.read(one.progress.position, {
+      bytes: background.givesWay ? SHORT_FOLD_READ_BYTES * times : FOLD_READ_BYTES,
+    });
     const commits = commitsWithin(inputs, one.progress.position, end);
     const units = unitsOf(projectionId, one.progress);
-    const count = takeEvents(commits, Math.min(atOnce.events, one.batchSize.events(units.length)));
+    const most = background.givesWay ? EVENTS_PER_SHORT_BATCH * times : MOST_EVENTS_PER_BATCH;
+    const count = takeEvents(commits, Math.min(most, one.batchSize.events(units.length)));
     const position = count < commits.length ? (commits[count]?.offset ?? end) : Math.min(end, next);
     const batch = new ProjectionBatch(commits.slice(0, count));
     await code.load(one.progress.artefactId);
@@ -356,7 +357,8 @@ export class ProjectionBuilds {
     if (effects.some(({ halted }) => halted)) return code.runner.forget(revisionUnit(projectionId, revision));
     one.batchSize.made(batch.events.length, effects);
     await this.#store(one, effects, position, batch.events.length);
-    one.chase.took(position, this.#options.cursor.folded);
+    // What is there doesn't grow while a swap is carried out.
+    if (!one.swapping) one.chase.took(position, this.#options.cursor.folded);
     await this.#pace(one).next();
   }
 

@@ -184,6 +184,7 @@ describe('turns', () => {
       for (let more = 0; more < 16; more++) ask('loud');
       await round();
       if (i % 5 === 0) ask('calm');
+      took(0.05);
     }
     await round();
     // All that came while its clients were held up.
