@@ -48,7 +48,7 @@ interface Share {
 }
 
 export interface TurnsOptions {
-  /** What all tenants may take together in a round in which some wait, units; and who asks for little as much before them. */
+  /** What all tenants may take together in a round in which some wait, units; and those who take little as much before them. */
   readonly round?: number;
   /** What a tenant that has nothing waiting takes at once in a round, units, while others wait or not. */
   readonly atOnce?: number;
@@ -95,7 +95,7 @@ const LEAST_SHARE = 1 / 8;
  * is alone has long ones, which cost less.
  */
 const AMONG_OTHERS = 1 / 2;
-/** Of what a unit takes: how much the last round counts. */
+/** Of what a unit takes: how much what was measured last counts. */
 const SMOOTHING = 0.1;
 /** What tenants took of late is of so long, milliseconds, and up to twice as long. */
 const OF_LATE_MS = 250;
@@ -108,8 +108,9 @@ const DEAR = 3;
  * Shares the event loop among tenants: what one of them asks for begins at once while it has taken little in this round of the loop,
  * and waits in a queue of its own past that. Queues are served by deficit round robin, a bounded amount a round, so that what others
  * send meanwhile is read, and begins, in between. What a request costs is reckoned before it begins, and may be far off (an upload, an
- * error that is told): a round has fewer units while they take longer than they should. That is for those to bear whose requests they are: who takes little of
- * the loop has its turn before them, and out of a whole round. However much a tenant sends, another one's request waits for few rounds.
+ * error that is told): a round has fewer units while they take longer than they should. That is for those to bear whose requests they are:
+ * who takes little of the loop has its turn before them, and out of a whole round. However much a tenant sends, another one's request waits
+ * for few rounds.
  */
 export class Turns {
   readonly #round: number;
@@ -244,11 +245,14 @@ export class Turns {
     this.#ends = true;
     this.#hasMeasured = false;
     this.#isShared = this.#clients.isShared;
-    if (this.#isShared) for (const recent of [this.#recent, this.#recentUnits]) recent.passed(this.#now());
-    const own = this.#own;
+    if (this.#isShared) {
+      const now = this.#now();
+      this.#recent.passed(now);
+      this.#recentUnits.passed(now);
+    }
     // Not by how long rounds are: what else is done makes them that, or a machine that is busy, and they are as long with few units. The fewer
     // there were the more each seemed to take, and two requests began a round however few came.
-    const unitMs = own.tookMs / own.taken;
+    const unitMs = this.#own.tookMs / this.#own.taken;
     const most = this.#isShared ? AMONG_OTHERS : 1;
     this.#part = Math.max(LEAST_SHARE, most * Math.min(1, UNIT_MS / unitMs));
     this.#nextRound(() => {
@@ -275,7 +279,7 @@ export class Turns {
 
   /** A turn for each that waits, out of a round of so many units, up to the end of what may be spent. */
   #pass(round: number, end: number, isServed: (share: Share) => boolean = () => true): void {
-    for (const [tenantId, share] of [...this.#shares]) {
+    for (const share of [...this.#shares.values()]) {
       if (this.#spent >= end) return;
       if (share.waiting.length === 0 || !isServed(share)) continue;
       // At least a unit: however many wait, one of them is served after a few passes.
@@ -283,8 +287,8 @@ export class Turns {
       this.#take(share, end);
       // Whoever had its turn stands behind the others in the next round.
       if (this.#shares.size === 1) continue;
-      this.#shares.delete(tenantId);
-      this.#shares.set(tenantId, share);
+      this.#shares.delete(share.tenantId);
+      this.#shares.set(share.tenantId, share);
     }
   }
 
