@@ -3,7 +3,6 @@ import type { Hold } from '../core/budget.js';
 import { InvariantError } from '../core/errors.js';
 import {
   eventCount,
-  withId,
   type AggregateCommit,
   type AppendCommand,
   type NewEvent,
@@ -182,25 +181,61 @@ export const eventsOfDraft = (draft: AppendDraft | TransactionDraft): number =>
 const ID_BYTES = 16;
 const roomForIds = (events: number): Buffer => Buffer.allocUnsafeSlow(ID_BYTES * events);
 
+/** An event with its id, of which a view is made for who asks for it alone. */
+class MadeEvent implements CommitEventValue {
+  constructor(
+    private readonly event: NewEvent,
+    private readonly ids: Buffer,
+    private readonly at: number,
+  ) {}
+
+  get eventId(): Buffer {
+    return this.ids.subarray(this.at, this.at + ID_BYTES);
+  }
+
+  get eventType(): string {
+    return this.event.eventType;
+  }
+
+  get data(): Buffer {
+    return this.event.data;
+  }
+
+  get correlationId(): string | undefined {
+    return this.event.correlationId;
+  }
+
+  get causationId(): string | undefined {
+    return this.event.causationId;
+  }
+
+  get metadata(): Buffer | undefined {
+    return this.event.metadata;
+  }
+}
+
 /** The events, with a new id each, which lie in `ids` from `from` on. */
 function withIds(
   of: readonly NewEvent[],
   timestamp: number,
   ids = roomForIds(of.length),
   from = 0,
-): { readonly events: readonly CommitEventValue[]; readonly eventIds: readonly string[] } {
+): { readonly events: readonly CommitEventValue[]; readonly eventIds: readonly string[]; readonly ids: Buffer } {
   const placeOf = (i: number): number => ID_BYTES * (from + i);
   // Each as long as it stays: what grows by `push` takes room for sixteen more, and most lists have one.
   const eventIds = of.map((_, i) => {
     writeUuidv7(ids, placeOf(i), timestamp);
     return uuidText(ids, placeOf(i));
   });
-  return { events: of.map((event, i) => withId(event, ids.subarray(placeOf(i), placeOf(i + 1)))), eventIds };
+  return { events: of.map((event, i) => new MadeEvent(event, ids, placeOf(i))), eventIds, ids };
 }
 
-function withGivenIds(of: readonly NewEvent[], ids: readonly Buffer[]): ReturnType<typeof withIds> {
-  if (ids.length !== of.length) throw new InvariantError('an import has not one id for each of its events');
-  return { events: of.map((event, i) => withId(event, ids[i] as Buffer)), eventIds: ids.map((id) => uuidText(id, 0)) };
+function withGivenIds(of: readonly NewEvent[], given: readonly Buffer[]): ReturnType<typeof withIds> {
+  if (given.length !== of.length || given.some(({ length }) => length !== ID_BYTES))
+    throw new InvariantError('an import has not one id for each of its events');
+  const ids = Buffer.concat(given);
+  const events = of.map((event, i) => new MadeEvent(event, ids, ID_BYTES * i));
+  return { events, eventIds: given.map((id) => uuidText(id, 0)), ids };
 }
 
 export function transactionDraftOf(
@@ -245,7 +280,7 @@ export function transactionDraftOf(
 
 export function draftOf(pending: PendingAppend, decision: Extract<AppendDecision, { kind: 'write' }>): AppendDraft {
   const { command } = pending;
-  const { events, eventIds } =
+  const { events, eventIds, ids } =
     command.given === undefined
       ? withIds(command.events, decision.timestamp)
       : withGivenIds(command.events, command.given.eventIds);
@@ -261,6 +296,7 @@ export function draftOf(pending: PendingAppend, decision: Extract<AppendDecision
     causationId: command.causationId ?? null,
     metadata: command.metadata ?? null,
     events,
+    eventIds: ids,
   };
   return new AppendDraft(
     { kind: 'Commit', value },

@@ -4,7 +4,7 @@ import type { TenantCode } from '../code-host/tenant-code.js';
 import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings, BoundReducer } from './bindings.js';
 import type { ReducerFaults, Stop } from './reducer-faults.js';
-import { eventsIn, eventsOf, type AggregateCommit } from '../core/event.js';
+import { eachEvent, eventsIn, type AggregateCommit } from '../core/event.js';
 import { background } from '../core/background.js';
 import type { TenantBudget } from '../core/budget.js';
 import { StatefoldError } from '../core/errors.js';
@@ -483,7 +483,9 @@ export class Reducers implements TurnFold {
       if (commit.baseVersion > reached)
         throw new Error(`${aggregateId} was to be folded from version ${reached} on with ${commit.baseVersion + 1}`);
       reached = lastVersion(commit) ?? reached;
-      for (const event of eventsOf(commit)) if (isFolded(event.version)) events.push(event);
+      eachEvent(commit, (event) => {
+        if (isFolded(event.version)) events.push(event);
+      });
     }
     if (reached < toVersion)
       throw new Error(`${aggregateId} was to be folded up to ${toVersion}, but not past ${reached}`);

@@ -6,48 +6,15 @@ const [HIGH, LOW] = [4, 0].map((shift) =>
 ) as [Uint8Array, Uint8Array];
 const DASH = 45;
 
-/** Canonical text of 16 bytes at `offset`. One call makes it: pieces put together cost five times as much, and each is garbage. */
+const TEXT = Buffer.allocUnsafeSlow(36);
+
+/**
+ * Canonical text of 16 bytes at `offset`. Read back from a buffer: a string made of 36 character codes, or of pieces, leaves four times as
+ * much behind for the collector, and each event of the service has an id.
+ */
 export function uuidText(bytes: Uint8Array, offset = 0): string {
-  const high = (i: number): number => HIGH[bytes[offset + i] as number] as number;
-  const low = (i: number): number => LOW[bytes[offset + i] as number] as number;
-  return String.fromCharCode(
-    high(0),
-    low(0),
-    high(1),
-    low(1),
-    high(2),
-    low(2),
-    high(3),
-    low(3),
-    DASH,
-    high(4),
-    low(4),
-    high(5),
-    low(5),
-    DASH,
-    high(6),
-    low(6),
-    high(7),
-    low(7),
-    DASH,
-    high(8),
-    low(8),
-    high(9),
-    low(9),
-    DASH,
-    high(10),
-    low(10),
-    high(11),
-    low(11),
-    high(12),
-    low(12),
-    high(13),
-    low(13),
-    high(14),
-    low(14),
-    high(15),
-    low(15),
-  );
+  writeUuidText(TEXT, 0, bytes, offset);
+  return TEXT.toString('latin1');
 }
 
 /** The characters of `uuidText`, written into `into`, where they take 36 bytes. */
@@ -78,7 +45,8 @@ export function writeUuidv7(into: Uint8Array, offset: number, milliseconds: numb
   into[offset + 3] = low >>> 16;
   into[offset + 4] = low >>> 8;
   into[offset + 5] = low;
-  POOL.copy(into, offset + 6, used, used + 10);
+  // Not by `copy`, which makes a view of the part.
+  for (let i = 0; i < 10; i++) into[offset + 6 + i] = POOL[used + i] as number;
   used += 10;
   into[offset + 6] = ((into[offset + 6] ?? 0) & 0x0f) | 0x70;
   into[offset + 8] = ((into[offset + 8] ?? 0) & 0x3f) | 0x80;

@@ -49,6 +49,8 @@ export interface CommitValue {
   readonly events: readonly CommitEventValue[];
   /** Of `events`, where it is known without decoding them. */
   readonly eventCount?: number;
+  /** The ids of `events`, 16 bytes each, in their order, where they lie together: who writes them makes no view of each. */
+  readonly eventIds?: Buffer;
 }
 
 /** What a transaction adds to one of its aggregates, of which none is there twice. */

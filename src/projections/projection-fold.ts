@@ -1,6 +1,6 @@
 import type { HostEvent, ProjectChange, ProjectionUnit, ProjectRequest, State } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
-import { eventsOf, takeEvents, type StoredCommit } from '../core/event.js';
+import { eachEvent, takeEvents, type StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
 import { inSlices, type Sliced } from '../core/slices.js';
 import type { Feed } from '../feed/feed.js';
@@ -48,10 +48,10 @@ export class ProjectionBatch {
     const flat: HostEvent[] = [];
     const of: StoredCommit[] = [];
     for (const commit of commits)
-      for (const event of eventsOf(commit)) {
+      eachEvent(commit, (event) => {
         flat.push(event);
         of.push(commit);
-      }
+      });
     this.events = flat;
     this.#commitOf = of;
   }

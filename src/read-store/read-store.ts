@@ -60,6 +60,16 @@ export interface EventRow {
   readonly log_offset: number;
   /** Of `data` and `metadata`, where it is known without making them. No column. */
   readonly jsonBytes?: number;
+  /** Where `event_id` and `data` lie, if they do, for who only copies them. No column. */
+  readonly span?: RowSpan;
+}
+
+/** Of a record's bytes: the 16 of an event's id, and its JSON, the end exclusive. */
+export interface RowSpan {
+  readonly bytes: Buffer;
+  readonly idAt: number;
+  readonly dataAt: number;
+  readonly dataEnd: number;
 }
 
 export interface AggregateStateRow {

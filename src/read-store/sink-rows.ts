@@ -9,6 +9,7 @@ import {
   type EventRow,
   type NotificationRow,
   type ProjectionStateRow,
+  type RowSpan,
 } from './read-store.js';
 import type { SinkProjectionState, SinkSource } from './sink-source.js';
 
@@ -18,16 +19,16 @@ const SPAN = new EventSpan();
  * An event as a row. What of it lies in the bytes of its record is made when it is written: rows wait in their thousands for their block,
  * and what waits is what the collector copies.
  */
-class SpannedEventRow implements EventRow {
+class SpannedEventRow implements EventRow, RowSpan {
   constructor(
     readonly tenant: string,
     private readonly commit: AggregateCommit,
     readonly version: number,
     readonly event_type: string,
-    private readonly record: Buffer,
-    private readonly idAt: number,
-    private readonly dataAt: number,
-    private readonly dataEnd: number,
+    readonly bytes: Buffer,
+    readonly idAt: number,
+    readonly dataAt: number,
+    readonly dataEnd: number,
     readonly jsonBytes: number,
   ) {}
 
@@ -40,7 +41,7 @@ class SpannedEventRow implements EventRow {
   }
 
   get event_id(): string {
-    return uuidText(this.record, this.idAt);
+    return uuidText(this.bytes, this.idAt);
   }
 
   get timestamp(): number {
@@ -56,7 +57,7 @@ class SpannedEventRow implements EventRow {
   }
 
   get data(): Buffer {
-    return this.record.subarray(this.dataAt, this.dataEnd);
+    return this.bytes.subarray(this.dataAt, this.dataEnd);
   }
 
   get metadata(): Buffer | null {
@@ -65,6 +66,10 @@ class SpannedEventRow implements EventRow {
 
   get log_offset(): number {
     return this.commit.offset;
+  }
+
+  get span(): RowSpan {
+    return this;
   }
 }
 
@@ -218,10 +223,16 @@ export class Rows {
 /** One block a table, in the order in which they are written. */
 export function blocksOf(gathered: readonly Rows[]): readonly Block[] {
   const blocks: readonly Block[] = [
-    { table: 'events', rows: gathered.flatMap((rows) => rows.events) },
-    { table: 'aggregate_states', rows: gathered.flatMap((rows) => rows.aggregateStates) },
-    { table: 'notifications', rows: gathered.flatMap((rows) => rows.notifications) },
-    { table: 'projection_states', rows: gathered.flatMap((rows) => rows.projectionStates) },
+    { table: 'events', rows: joined(gathered.map((rows) => rows.events)) },
+    { table: 'aggregate_states', rows: joined(gathered.map((rows) => rows.aggregateStates)) },
+    { table: 'notifications', rows: joined(gathered.map((rows) => rows.notifications)) },
+    { table: 'projection_states', rows: joined(gathered.map((rows) => rows.projectionStates)) },
   ];
   return blocks.filter((block) => block.rows.length > 0);
 }
+
+/** In one go: by `flatMap` ten thousand rows take 2 ms. */
+const joined = <R>(lists: readonly (readonly R[])[]): readonly R[] => {
+  const [first = [], ...others] = lists;
+  return others.length === 0 ? first : first.concat(...others);
+};

@@ -71,6 +71,12 @@ export class AvroWriter {
     this.#at += value.length;
   }
 
+  /** As `fixed`, of what lies from `start` to `end`: a few bytes. */
+  part(of: Uint8Array, start: number, end: number): void {
+    const bytes = this.#room(end - start);
+    for (let i = start; i < end; i++) bytes[this.#at++] = of[i] as number;
+  }
+
   /** The second branch of a union, or null, which is the first. */
   nullableText(value: string | null): void {
     this.byte(value === null ? 0 : 2);

@@ -1,7 +1,7 @@
 import { InvariantError } from '../../core/errors.js';
 import { hasContext, withId, type AggregateCommit, type EventSpan, type EventWithId } from '../../core/event.js';
 import { uuidText } from '../../core/ids.js';
-import type { ClaimBody, CommitValue, EventsBody, Fence } from '../../core/records.js';
+import type { ClaimBody, CommitEventValue, CommitValue, EventsBody, Fence } from '../../core/records.js';
 import { AvroBytes, RecurringText } from './avro-bytes.js';
 import { AvroWriter } from './avro-writer.js';
 
@@ -243,6 +243,11 @@ function contextsFrom(from: AvroBytes): EventContext[] {
   return contexts;
 }
 
+function writeId(writer: AvroWriter, eventId: Buffer): void {
+  if (eventId.length !== UUID_BYTES) throw new InvariantError('the id of an event is no UUID');
+  writer.fixed(eventId);
+}
+
 interface CommitBody {
   readonly kind: 'Commit';
   readonly value: CommitValue;
@@ -354,13 +359,14 @@ export class CommitRecords {
     writer.nullableText(value.correlationId);
     writer.nullableText(value.causationId);
     writer.nullableBlob(value.metadata);
-    const { events } = value;
+    const { events, eventIds } = value;
     if (events.length > 0) writer.long(events.length);
-    for (const { eventId, eventType, data } of events) {
-      if (eventId.length !== UUID_BYTES) throw new InvariantError('the id of an event is no UUID');
-      writer.fixed(eventId);
-      writer.text(eventType);
-      writer.blob(data);
+    for (let i = 0; i < events.length; i++) {
+      const event = events[i] as CommitEventValue;
+      if (eventIds !== undefined) writer.part(eventIds, UUID_BYTES * i, UUID_BYTES * (i + 1));
+      else writeId(writer, event.eventId);
+      writer.text(event.eventType);
+      writer.blob(event.data);
     }
     writer.byte(0);
     if (this.#withContexts) {

@@ -344,14 +344,15 @@ export class ClickHouseReadStore implements ReadStore {
 }
 
 function* portionsOf(block: Block): Generator<Block> {
+  const rows: readonly Row[] = block.rows;
   let [first, bytes] = [0, 0];
-  for (const [i, row] of (block.rows as readonly Row[]).entries()) {
-    const own = bytesOfRow(row);
+  for (let i = 0; i < rows.length; i++) {
+    const own = bytesOfRow(rows[i] as Row);
     if (i > first && bytes + own > MAX_INSERT_BYTES) {
-      yield { ...block, rows: block.rows.slice(first, i) } as Block;
+      yield { ...block, rows: rows.slice(first, i) } as Block;
       [first, bytes] = [i, 0];
     }
     bytes += own;
   }
-  if (first < block.rows.length) yield { ...block, rows: block.rows.slice(first) } as Block;
+  if (first < rows.length) yield first === 0 ? block : ({ ...block, rows: rows.slice(first) } as Block);
 }

@@ -1,3 +1,4 @@
+import { writeUuidText } from '../../core/ids.js';
 import { overSlices } from '../../core/slices.js';
 import {
   bytesOfRow,
@@ -8,7 +9,9 @@ import {
   type ProjectionStateRow,
   type Row,
 } from '../read-store.js';
-import { wideAsFloats } from './wide-integers.js';
+import { hasLongDigits, wideAsFloats } from './wide-integers.js';
+
+const UUID_TEXT = 36;
 
 /** Builds ClickHouse's RowBinary, growing as needed. JSON goes in as the bytes it is: nothing is parsed or escaped. */
 class RowBinaryWriter {
@@ -33,10 +36,18 @@ class RowBinaryWriter {
     this.#at += this.#bytes.write(text, this.#at, 'utf8');
   }
 
-  bytes(value: Buffer): void {
-    this.#room(value.length + 5);
-    this.#varint(value.length);
-    this.#at += value.copy(this.#bytes, this.#at);
+  bytes(value: Buffer, start = 0, end = value.length): void {
+    this.#room(end - start + 5);
+    this.#varint(end - start);
+    this.#at += value.copy(this.#bytes, this.#at, start, end);
+  }
+
+  /** The text of the 16 bytes at the offset. */
+  uuid(of: Buffer, offset: number): void {
+    this.#room(UUID_TEXT + 1);
+    this.#bytes[this.#at++] = UUID_TEXT;
+    writeUuidText(this.#bytes, this.#at, of, offset);
+    this.#at += UUID_TEXT;
   }
 
   nullable(value: Buffer | null): void {
@@ -85,14 +96,22 @@ const integer = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] 
   name,
   (to, row) => to.uint64(row[name] as number),
 ];
-const raw = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [
-  `${name}_raw`,
-  (to, row) => to.bytes(row[name] as Buffer),
-];
 const rawOrNull = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [
   `${name}_raw`,
   (to, row) => to.nullable(row[name] as Buffer | null),
 ];
+
+// Of thousands of events in a block no text is made, and no view.
+const eventId: Writer<EventRow> = (to, row) => {
+  const { span } = row;
+  if (span === undefined) to.string(row.event_id);
+  else to.uuid(span.bytes, span.idAt);
+};
+const eventData: Writer<EventRow> = (to, row) => {
+  const { span } = row;
+  if (span === undefined) to.bytes(row.data);
+  else to.bytes(span.bytes, span.dataAt, span.dataEnd);
+};
 
 const EVENTS: Table<EventRow> = {
   columns: [
@@ -100,12 +119,12 @@ const EVENTS: Table<EventRow> = {
     text('aggregate_type'),
     text('aggregate_id'),
     integer('version'),
-    text('event_id'),
+    ['event_id', eventId],
     text('event_type'),
     integer('timestamp'),
     text('correlation_id'),
     text('causation_id'),
-    raw('data'),
+    ['data_raw', eventData],
     rawOrNull('metadata'),
     integer('log_offset'),
   ],
@@ -204,7 +223,7 @@ export async function byWidth(block: Block): Promise<readonly Portion[]> {
   await overSlices('read_store', block.rows as readonly Row[], (row) => {
     let texts: Map<string, Buffer> | undefined;
     for (const name of JSON_COLUMNS[block.table]) {
-      const text = wideAsFloats(valueOf(row, name) ?? NOTHING);
+      const text = mayBeWide(row, name) ? wideAsFloats(valueOf(row, name) ?? NOTHING) : undefined;
       if (text !== undefined) texts = (texts ?? new Map<string, Buffer>()).set(name, text);
     }
     if (texts === undefined) return void usual.push(row);
@@ -219,6 +238,12 @@ export async function byWidth(block: Block): Promise<readonly Portion[]> {
     json,
   }));
   return usual.length === 0 ? portions : [{ block: { ...block, rows: usual } as Block, json: 'derived' }, ...portions];
+}
+
+/** False: it is known to have no integer that is long enough, without a view of it. */
+function mayBeWide(row: Row, name: string): boolean {
+  const span = name === 'data' && 'span' in row ? row.span : undefined;
+  return span === undefined || hasLongDigits(span.bytes, span.dataAt, span.dataEnd);
 }
 
 const valueOf = (row: Row, name: string): Buffer | null =>

@@ -46,14 +46,17 @@ function endOfNumber(json: Buffer, start: number): number {
   return at;
 }
 
-/** Looks at one byte of 19: a run of so many digits has one of them. */
-function hasLongDigits(json: Buffer): boolean {
-  for (let at = SHORTEST - 1; at < json.length; at += SHORTEST) {
-    if (!isDigit(json[at])) continue;
-    let [first, end] = [at, at + 1];
-    while (isDigit(json[first - 1])) first--;
-    while (isDigit(json[end])) end++;
-    if (end - first >= SHORTEST) return true;
+/**
+ * Whether there may be an integer past 64 bits in the JSON text, which lies from `start` to `end` of the bytes. Looks at one byte of 19: a run
+ * of so many digits has one of them.
+ */
+export function hasLongDigits(bytes: Buffer, start = 0, end = bytes.length): boolean {
+  for (let at = start + SHORTEST - 1; at < end; at += SHORTEST) {
+    if (!isDigit(bytes[at])) continue;
+    let [first, past] = [at, at + 1];
+    while (first > start && isDigit(bytes[first - 1])) first--;
+    while (past < end && isDigit(bytes[past])) past++;
+    if (past - first >= SHORTEST) return true;
   }
   return false;
 }
