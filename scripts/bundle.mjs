@@ -24,7 +24,7 @@ const OF_TESTS = ['test/support/faulty-service.js'];
  * They look for native parts around themselves, or are large and rarely used. What is imported when it is needed must be here: of a
  * package of CommonJS that is put into a bundle `import()` gives no names.
  */
-const APART = ['lmdb', 'chdb', 'archiver', 'pino-pretty', 're2js', 'undici', '@opentelemetry/*'];
+const APART = ['lmdb', '@node-rs/crc32', 'chdb', 'archiver', 'pino-pretty', 're2js', 'undici', '@opentelemetry/*'];
 
 const imported = (by, from) => new RegExp(`[/\\\\]node_modules[/\\\\](${by})[/\\\\]`).test(from);
 const exported = (contents) => ({ contents, resolveDir: ROOT });

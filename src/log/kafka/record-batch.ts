@@ -1,4 +1,4 @@
-import crc32c from 'crc-32/crc32c.js';
+import { crc32c } from '@node-rs/crc32';
 import { codecOf } from '../../kafka/protocol.js';
 import { InvariantError } from '../../core/errors.js';
 import type { LogRecord, NewRecord } from '../log.js';
@@ -76,7 +76,7 @@ export function encodeRecordBatch(records: readonly NewRecord[], timestamp: numb
     }
     out[at++] = 0;
   });
-  out.writeInt32BE(crc32c.buf(out.subarray(ATTRIBUTES_AT), 0), CRC_AT);
+  out.writeUInt32BE(crc32c(out.subarray(ATTRIBUTES_AT)), CRC_AT);
   return out;
 }
 
@@ -155,7 +155,7 @@ export function decodeRecordBatch(
   checked = false,
 ): LogRecord[] | Promise<LogRecord[]> {
   const { bytes, base } = batch;
-  if (!checked && crc32c.buf(bytes.subarray(ATTRIBUTES_AT), 0) >>> 0 !== bytes.readUInt32BE(CRC_AT))
+  if (!checked && crc32c(bytes.subarray(ATTRIBUTES_AT)) !== bytes.readUInt32BE(CRC_AT))
     throw new InvariantError(
       `the batch at offset ${base} has a wrong checksum: it was damaged on the disk or on the way`,
     );

@@ -12,6 +12,7 @@ import {
 import { hasLongDigits, wideAsFloats } from './wide-integers.js';
 
 const UUID_TEXT = 36;
+const SHORT = 256;
 
 /** Builds ClickHouse's RowBinary, growing as needed. JSON goes in as the bytes it is: nothing is parsed or escaped. */
 class RowBinaryWriter {
@@ -39,7 +40,9 @@ class RowBinaryWriter {
   bytes(value: Buffer, start = 0, end = value.length): void {
     this.#room(end - start + 5);
     this.#varint(end - start);
-    this.#at += value.copy(this.#bytes, this.#at, start, end);
+    // To copy a part makes a view of it first.
+    if (end - start > SHORT) this.#at += value.copy(this.#bytes, this.#at, start, end);
+    else for (let from = start; from < end; from++) this.#bytes[this.#at++] = value[from] as number;
   }
 
   /** The text of the 16 bytes at the offset. */
