@@ -1,5 +1,6 @@
 import { background } from './background.js';
 import { eventLoop, type WorkKind } from './event-loop.js';
+import { Rests } from './rests.js';
 
 /** Work that gives way to others between its slices: each `yield` is a place where it may. */
 export type Sliced<T> = Generator<void, T, void>;
@@ -124,11 +125,24 @@ export class ShortSlices {
 }
 
 /** Does the work for each item, in their order, a short slice on a turn of the event loop. */
-export async function overSlices<T>(kind: WorkKind, items: readonly T[], work: (item: T) => void): Promise<void> {
+export async function overSlices<T>(
+  kind: WorkKind,
+  items: readonly T[],
+  work: (item: T) => void,
+  turn: () => Promise<void> = nextTurn,
+): Promise<void> {
   for (let at = 0; at < items.length;) {
     at = eventLoop.slice(kind, () => timedSlice(items, at, work, { sliceMs: shortSliceMs() }));
-    if (at < items.length) await nextTurn();
+    if (at < items.length) await turn();
   }
+}
+
+const restsOfRows = new Rests();
+
+/** As `nextTurn`, for rows of the read store: while clients of several tenants are about, the loop is idle for as long as it is active in between. */
+export async function nextTurnOfRows(): Promise<void> {
+  await nextTurn();
+  if (background.isShared) await new Promise<void>((go) => restsOfRows.before(go));
 }
 
 /** The same where the work for an item may have to wait, for the log say: the next item's begins when it has ended. */

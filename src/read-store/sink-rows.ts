@@ -1,7 +1,7 @@
 import type { Change } from '../core/change.js';
 import { EventSpan, partsOf, type AggregateCommit, type StoredCommit } from '../core/event.js';
 import { uuidText } from '../core/ids.js';
-import { overSlices } from '../core/slices.js';
+import { nextTurnOfRows, overSlices } from '../core/slices.js';
 import {
   bytesOfRow,
   type AggregateStateRow,
@@ -108,9 +108,10 @@ export class Rows {
   }
 
   addCommits(tenant: string, commits: readonly StoredCommit[]): Promise<void> {
-    return overSlices('read_store', commits, (commit) => {
+    const add = (commit: StoredCommit): void => {
       for (const part of partsOf(commit)) this.#addEvents(tenant, part);
-    });
+    };
+    return overSlices('read_store', commits, add, nextTurnOfRows);
   }
 
   #addEvents(tenant: string, commit: AggregateCommit): void {
@@ -176,7 +177,7 @@ export class Rows {
   }
 
   addProjectionStates(tenant: string, states: readonly SinkProjectionState[]): Promise<void> {
-    return overSlices('read_store', states, ({ projectionId, className, lastModified, ...rest }) => {
+    const add = ({ projectionId, className, lastModified, ...rest }: SinkProjectionState): void =>
       this.#addProjectionState({
         tenant,
         projection_id: projectionId,
@@ -184,7 +185,7 @@ export class Rows {
         ...rest,
         last_modified: lastModified,
       });
-    });
+    return overSlices('read_store', states, add, nextTurnOfRows);
   }
 
   #addProjectionState(row: ProjectionStateRow): void {
@@ -195,7 +196,7 @@ export class Rows {
 
   /** A change that is a fault is no change of state: subscribers don't get it, and the last good state is there already. */
   addChanges(tenant: string, changes: readonly Change[]): Promise<void> {
-    return overSlices('read_store', changes, (change) => {
+    const add = (change: Change): void => {
       if (change.fault !== undefined) return;
       const state: ProjectionStateRow = {
         tenant,
@@ -216,7 +217,8 @@ export class Rows {
       });
       this.#bytes += bytesOfRow(state);
       this.#addProjectionState(state);
-    });
+    };
+    return overSlices('read_store', changes, add, nextTurnOfRows);
   }
 }
 

@@ -1,5 +1,5 @@
 import { writeUuidText } from '../../core/ids.js';
-import { overSlices } from '../../core/slices.js';
+import { nextTurnOfRows, overSlices } from '../../core/slices.js';
 import {
   bytesOfRow,
   type AggregateStateRow,
@@ -223,7 +223,7 @@ export function encodeBlock(block: Block, json: JsonColumns = 'derived'): Promis
 export async function byWidth(block: Block): Promise<readonly Portion[]> {
   const usual: Row[] = [];
   const wide = new Map<string, { readonly columns: readonly string[]; readonly of: Map<Row, Map<string, Buffer>> }>();
-  await overSlices('read_store', block.rows as readonly Row[], (row) => {
+  const sort = (row: Row): void => {
     let texts: Map<string, Buffer> | undefined;
     for (const name of JSON_COLUMNS[block.table]) {
       const text = mayBeWide(row, name) ? wideAsFloats(valueOf(row, name) ?? NOTHING) : undefined;
@@ -234,7 +234,8 @@ export async function byWidth(block: Block): Promise<readonly Portion[]> {
     const alike = wide.get(columns.join()) ?? { columns, of: new Map() };
     wide.set(columns.join(), alike);
     alike.of.set(row, texts);
-  });
+  };
+  await overSlices('read_store', block.rows as readonly Row[], sort, nextTurnOfRows);
   if (wide.size === 0) return [{ block, json: 'derived' }];
   const portions: Portion[] = [...wide.values()].map((json) => ({
     block: { ...block, rows: [...json.of.keys()] } as Block,
@@ -262,10 +263,11 @@ async function encode<R extends Row>(
   const writer = new RowBinaryWriter(estimate);
   const given = json === 'derived' ? [] : json === 'empty' ? JSON_COLUMNS[name] : json.columns;
   const texts = typeof json === 'string' ? undefined : json.of;
-  await overSlices('read_store', rows, (row) => {
-    for (const [, write] of table.columns) write(writer, row);
+  const write = (row: R): void => {
+    for (const [, column] of table.columns) column(writer, row);
     for (const column of given) writer.bytes(texts?.get(row)?.get(column) ?? EMPTY);
-  });
+  };
+  await overSlices('read_store', rows, write, nextTurnOfRows);
   return { columns: [...table.columns.map(([column]) => column), ...given], bytes: writer.finish() };
 }
 

@@ -1,0 +1,49 @@
+import type { LoopTimes } from './background.js';
+
+export interface RestsOptions {
+  readonly after?: (milliseconds: number, work: () => void) => void;
+  /** Of the event loop. */
+  readonly times?: () => LoopTimes;
+}
+
+/** As long as a rest may be, milliseconds: a loop that others fill is never idle. */
+const MOST_REST_MS = 4;
+/** It rests for no less, milliseconds: timers are hardly finer. */
+const LEAST_REST_MS = 0.5;
+
+/**
+ * Leaves the event loop idle for as long as it is active, by steps that are put off until it was. A loop that never waits answers each
+ * request after what all others began before it, and its process waits for a processor behind those that sleep now and then: a step counts
+ * for what it leads to, too.
+ */
+export class Rests {
+  readonly #after: (milliseconds: number, work: () => void) => void;
+  readonly #times: () => LoopTimes;
+  /** What the loop had done when the last step began. */
+  #since: LoopTimes | undefined;
+
+  constructor({
+    after = (milliseconds, work) => void setTimeout(work, milliseconds),
+    times = () => performance.eventLoopUtilization(),
+  }: RestsOptions = {}) {
+    this.#after = after;
+    this.#times = times;
+  }
+
+  /** Begins the step, at once or 4 ms later at the latest. */
+  before(step: () => void): void {
+    const begin = (): void => {
+      this.#since = this.#times();
+      step();
+    };
+    const lacking = this.#lackingIdle();
+    if (lacking < LEAST_REST_MS) begin();
+    else this.#after(Math.min(MOST_REST_MS, Math.ceil(lacking)), begin);
+  }
+
+  #lackingIdle(): number {
+    if (this.#since === undefined) return 0;
+    const { idle, active } = this.#times();
+    return active - this.#since.active - (idle - this.#since.idle);
+  }
+}
