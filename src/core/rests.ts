@@ -12,9 +12,9 @@ const MOST_REST_MS = 4;
 const LEAST_REST_MS = 0.5;
 
 /**
- * Leaves the event loop idle for as long as it is active, by steps that are put off until it was. A loop that never waits answers each
- * request after what all others began before it, and its process waits for a processor behind those that sleep now and then: a step counts
- * for what it leads to, too.
+ * Puts steps off until the event loop has been idle for as long as it was active since the one before. A loop that never waits answers
+ * each request behind all that others began, and its process waits for a processor behind those that sleep now and then. What comes while
+ * a step waits isn't made up for: a rest ends when it was said to. Of one who waits for each before the next: those of many end together.
  */
 export class Rests {
   readonly #after: (milliseconds: number, work: () => void) => void;

@@ -138,11 +138,16 @@ export async function overSlices<T>(
 }
 
 const restsOfRows = new Rests();
+let lastOfRows = Promise.resolve();
 
-/** As `nextTurn`, for rows of the read store: while clients of several tenants are about, the loop is idle for as long as it is active in between. */
-export async function nextTurnOfRows(): Promise<void> {
-  await nextTurn();
-  if (background.isShared) await new Promise<void>((go) => restsOfRows.before(go));
+/**
+ * As `nextTurn`, for rows of the read store: while clients of several tenants are about the loop is idle for as long as it is active in
+ * between. One behind the other: the rests of many at once would end together, and their slices come one right behind the other.
+ */
+export function nextTurnOfRows(): Promise<void> {
+  if (!background.isShared) return nextTurn();
+  lastOfRows = lastOfRows.then(() => new Promise<void>((go) => restsOfRows.before(go))).then(nextTurn);
+  return lastOfRows;
 }
 
 /** The same where the work for an item may have to wait, for the log say: the next item's begins when it has ended. */

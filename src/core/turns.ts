@@ -1,7 +1,6 @@
 import { background, type Background } from './background.js';
 import { chunksOf } from './parts.js';
 import { Recent } from './recent.js';
-import { Rests } from './rests.js';
 import { Rota } from './rota.js';
 
 /** What takes its turn, in units of about a tenth of a millisecond of the event loop. */
@@ -60,7 +59,6 @@ export interface TurnsOptions {
   readonly now?: () => number;
   /** Told who asks, and asked whether others do. */
   readonly clients?: Pick<Background, 'asked' | 'isShared'>;
-  readonly rests?: Pick<Rests, 'before'>;
 }
 
 /** A body is about one unit more for each so many bytes. */
@@ -101,8 +99,6 @@ const AMONG_OTHERS = 1 / 2;
 const SMOOTHING = 0.1;
 /** What tenants took of late is of so long, milliseconds, and up to twice as long. */
 const OF_LATE_MS = 250;
-/** Rounds are put off for those who take little for so long behind a request of theirs, milliseconds. */
-const PUT_OFF_MS = 250;
 /** Of what each would have of it, were it shared alike: who took no more takes little. */
 const LITTLE = 1 / 2;
 /** Whose units take so many times as long as they should takes few of them, and much. */
@@ -114,8 +110,7 @@ const DEAR = 3;
  * send meanwhile is read, and begins, in between. What a request costs is reckoned before it begins, and may be far off (an upload, an
  * error that is told): a round has fewer units while they take longer than they should. That is for those to bear whose requests they are:
  * who takes little of the loop has its turn before them, and out of a whole round. However much a tenant sends, another one's request waits
- * for few rounds. And while there is one who takes little rounds leave the loop idle for as long as it is active, for what of its requests
- * comes behind their turn. Those who take much, all of them, share what they can have.
+ * for few rounds.
  */
 export class Turns {
   readonly #round: number;
@@ -129,7 +124,6 @@ export class Turns {
   #ends = false;
   readonly #now: () => number;
   readonly #clients: Pick<Background, 'asked' | 'isShared'>;
-  readonly #rests: Pick<Rests, 'before'>;
   /** Of a whole round: what this one may have, in (0, 1]. */
   #part = 1;
   /** Units of late, and what they themselves took until they waited for something, milliseconds. */
@@ -142,9 +136,6 @@ export class Turns {
   #measured: Map<string, number> | undefined;
   #hasMeasured = false;
   #isShared = false;
-  /** One who takes little has asked in this round. */
-  #isForLittle = false;
-  #putOffUntil = -Infinity;
 
   constructor({
     round = ROUND,
@@ -154,7 +145,6 @@ export class Turns {
     behind = (work) => queueMicrotask(() => process.nextTick(work)),
     now = () => performance.now(),
     clients = background,
-    rests = new Rests(),
   }: TurnsOptions = {}) {
     this.#round = round;
     this.#atOnce = atOnce;
@@ -162,7 +152,6 @@ export class Turns {
     this.#behind = behind;
     this.#now = now;
     this.#clients = clients;
-    this.#rests = rests;
   }
 
   /** How many wait for their turn, of all tenants. */
@@ -184,7 +173,6 @@ export class Turns {
       this.#shares.set(tenantId, share);
     }
     if (!this.#ends) this.#endRound();
-    if (this.#isShared && !this.#isForLittle) this.#isForLittle = this.#takesLittle(share, true);
     if (share.waiting.length === 0 && (share.spent === 0 || share.spent + cost <= this.#mostAtOnce(share))) {
       this.#measure();
       this.#spend(share, cost);
@@ -204,11 +192,11 @@ export class Turns {
     return isWhole ? this.#atOnce : this.#atOnce * this.#part;
   }
 
-  /** So little that rounds are not long for what it asks for. `anew`: what is said of who has taken nothing yet. */
-  #takesLittle({ tenantId }: Share, anew = false): boolean {
+  /** So little that rounds are not long for what it asks for. Of who comes anew that isn't known yet. */
+  #takesLittle({ tenantId }: Share): boolean {
     const taken = this.#recent.of(tenantId);
-    if (taken === 0) return anew;
     return (
+      taken > 0 &&
       taken * this.#recent.sharers <= LITTLE * this.#recent.total &&
       taken <= DEAR * UNIT_MS * this.#recentUnits.of(tenantId)
     );
@@ -268,21 +256,9 @@ export class Turns {
     const most = this.#isShared ? AMONG_OTHERS : 1;
     this.#part = Math.max(LEAST_SHARE, most * Math.min(1, UNIT_MS / unitMs));
     this.#nextRound(() => {
-      const next = (): void => {
-        this.#ends = false;
-        this.#serve();
-      };
-      if (this.#isPutOff()) this.#rests.before(next);
-      else next();
+      this.#ends = false;
+      this.#serve();
     });
-  }
-
-  #isPutOff(): boolean {
-    if (!this.#isShared) return false;
-    const now = this.#now();
-    if (this.#isForLittle) this.#putOffUntil = now + PUT_OFF_MS;
-    this.#isForLittle = false;
-    return now < this.#putOffUntil;
   }
 
   /** Begins a round: what waits has its turn, as far as the round goes. */

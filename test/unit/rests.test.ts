@@ -31,9 +31,16 @@ describe('rests of the event loop', () => {
     loop.idle += 2;
     begin();
     assert.equal(begun(), 3, 'it was idle enough');
+    loop.active += 5;
+    loop.idle += 2;
+    begin();
+    assert.equal(timers.pop()?.ms, 3, 'of what it was idle for before that nothing is left');
+    begin();
+    timers.pop()?.work();
+    assert.equal(begun(), 4);
     loop.active += 0.4;
     begin();
-    assert.equal(begun(), 4, 'too little for a timer');
+    assert.equal(begun(), 5, 'too little for a timer');
   });
 
   it('are bounded, however full the loop is', () => {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { background } from '../../src/core/background.js';
-import { Rests } from '../../src/core/rests.js';
 import { inSlices, mapped, overSlices, timedSlice } from '../../src/core/slices.js';
 import { Turns } from '../../src/core/turns.js';
 
@@ -14,12 +13,7 @@ function world(round = 16, atOnce = 8) {
   const nextRound = (work: () => void): void => void rounds.push(work);
   const looks: (() => void)[] = [];
   const behind = (work: () => void): void => void looks.push(work);
-  /** Of the loop: idle unless the test says that it was active. */
-  const loop = { idle: 0, active: 0 };
-  const timers: { readonly ms: number; readonly work: () => void }[] = [];
-  const after = (ms: number, work: () => void): void => void timers.push({ ms, work });
-  const rests = new Rests({ after, times: () => ({ ...loop }) });
-  const turns = new Turns({ round, atOnce, nextRound, behind, now: () => clock.now, clients, rests });
+  const turns = new Turns({ round, atOnce, nextRound, behind, now: () => clock.now, clients });
   const ask = (name: string, cost = 1): void => {
     const turn = turns.enter(name.split(' ', 1)[0] as string, cost);
     if (turn === undefined) began.push(name);
@@ -37,7 +31,7 @@ function world(round = 16, atOnce = 8) {
     clock.now += ms;
     for (const look of looks.splice(0)) look();
   };
-  return { turns, began, ask, next, took, rounds, clock, clients, loop, timers };
+  return { turns, began, ask, next, took, rounds, clock, clients };
 }
 
 describe('turns', () => {
@@ -216,45 +210,6 @@ describe('turns', () => {
       clock.now += 10;
     }
     assert.ok((had.get('loud') ?? 0) >= 200, `${had.get('loud')}`);
-  });
-
-  /** The loud one has begun so much, and the loop was active for it; what waits of it goes on when the loop was idle as well. */
-  const busy = async (isShared: boolean, calm: (round: number, ask: (name: string) => void) => void) => {
-    const one = world();
-    one.clients.isShared = isShared;
-    for (let i = 0; i < 2000; i++) one.ask('loud');
-    const restedMs: number[] = [];
-    for (let i = 0; i < 100; i++) {
-      calm(i, one.ask);
-      one.took(0.8);
-      one.loop.active += 3;
-      await one.next();
-      for (const { ms, work } of one.timers.splice(0)) {
-        restedMs.push(ms);
-        one.clock.now += ms;
-        one.loop.idle += ms;
-        work();
-        await Promise.resolve();
-      }
-    }
-    return { ...one, restedMs };
-  };
-
-  it('of who asks for much leave the loop idle as long as it is active, while one is about who asks for little', async () => {
-    const { restedMs, began } = await busy(true, (round, ask) => round % 5 === 0 && ask('calm'));
-    const rested = restedMs.reduce((sum, ms) => sum + ms, 0);
-    assert.ok(rested > 250 && rested <= 300, `${rested} of 300 ms`);
-    assert.ok(Math.max(...restedMs) <= 4);
-    assert.equal(began.filter((name) => name === 'calm').length, 20);
-    assert.ok(began.filter((name) => name === 'loud').length >= 400, 'and go on');
-  });
-
-  it('rest for nobody where all ask for much, or one is alone', async () => {
-    const alike = await busy(true, (_, ask) => Array.from({ length: 16 }, () => ask('as loud')));
-    // Of what comes anew nobody knows how much it will take.
-    assert.ok(alike.restedMs.length * 4 <= 350, `${alike.restedMs.length} rests`);
-    const alone = await busy(false, () => undefined);
-    assert.deepEqual(alone.restedMs, []);
   });
 
   it('make a tenant that asks for much wait, in its order, and nobody else', async () => {

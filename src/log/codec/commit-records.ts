@@ -360,6 +360,8 @@ export class CommitRecords {
     writer.nullableText(value.causationId);
     writer.nullableBlob(value.metadata);
     const { events, eventIds } = value;
+    if (eventIds !== undefined && eventIds.length !== UUID_BYTES * events.length)
+      throw new InvariantError('a commit has not one id for each of its events');
     if (events.length > 0) writer.long(events.length);
     for (let i = 0; i < events.length; i++) {
       const event = events[i] as CommitEventValue;
