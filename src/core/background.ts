@@ -14,6 +14,10 @@ export interface LoopTimes {
   readonly active: number;
 }
 
+/** What the loop would have to be idle for to have been so for as long as it was active since then; below 0 where it was. */
+export const lackingIdle = (since: LoopTimes, now: LoopTimes): number =>
+  now.active - since.active - (now.idle - since.idle);
+
 /** Clients are about while one of them asked for something within this time, milliseconds: who asks seldom would wait for long slices each time. */
 const ABOUT_MS = 2000;
 /** They ask while one of them did within this time, milliseconds: what the background does holds up one of them at any time. */
@@ -152,8 +156,7 @@ export class Background {
 
   #lackingIdle(): number {
     if (this.#now() - this.#askedAt >= ASKING_MS || this.#since === undefined) return 0;
-    const { idle, active } = this.#times();
-    return active - this.#since.active - (idle - this.#since.idle);
+    return lackingIdle(this.#since, this.#times());
   }
 
   #goOn(): void {

@@ -257,20 +257,12 @@ export function isoTimestamp(milliseconds: number): string {
 
 /** The events of a commit in their order: of a transaction one aggregate's after the other's. */
 export function* eventsOf(commit: StoredCommit): Generator<StoredEvent> {
-  const { parts } = commit;
-  for (let i = 0; i < (parts?.length ?? 1); i++) {
-    const part = (parts === undefined ? commit : parts[i]) as AggregateCommit;
-    for (let at = 0; at < part.events.length; at++) yield eventAt(part, at);
-  }
+  for (const part of partsOf(commit)) for (let at = 0; at < part.events.length; at++) yield eventAt(part, at);
 }
 
 /** Tells them, for the ways that all events go: what a generator leaves behind for the collector, for each, is half of what the event takes. */
 export function eachEvent(commit: StoredCommit, tell: (event: StoredEvent) => void): void {
-  const { parts } = commit;
-  for (let i = 0; i < (parts?.length ?? 1); i++) {
-    const part = (parts === undefined ? commit : parts[i]) as AggregateCommit;
-    for (let at = 0; at < part.events.length; at++) tell(eventAt(part, at));
-  }
+  for (const part of partsOf(commit)) for (let at = 0; at < part.events.length; at++) tell(eventAt(part, at));
 }
 
 /** The event at the index of a commit. */

@@ -6,7 +6,9 @@ const [HIGH, LOW] = [4, 0].map((shift) =>
 ) as [Uint8Array, Uint8Array];
 const DASH = 45;
 
-const TEXT = Buffer.allocUnsafeSlow(36);
+/** Of a UUID's canonical text, which is ASCII. */
+export const UUID_TEXT_LENGTH = 36;
+const TEXT = Buffer.allocUnsafeSlow(UUID_TEXT_LENGTH);
 
 /**
  * Canonical text of 16 bytes at `offset`. Read back from a buffer: a string made of 36 character codes, or of pieces, leaves four times as

@@ -1,4 +1,4 @@
-import type { LoopTimes } from './background.js';
+import { lackingIdle, type LoopTimes } from './background.js';
 
 export interface RestsOptions {
   readonly after?: (milliseconds: number, work: () => void) => void;
@@ -36,14 +36,8 @@ export class Rests {
       this.#since = this.#times();
       step();
     };
-    const lacking = this.#lackingIdle();
+    const lacking = this.#since === undefined ? 0 : lackingIdle(this.#since, this.#times());
     if (lacking < LEAST_REST_MS) begin();
     else this.#after(Math.min(MOST_REST_MS, Math.ceil(lacking)), begin);
-  }
-
-  #lackingIdle(): number {
-    if (this.#since === undefined) return 0;
-    const { idle, active } = this.#times();
-    return active - this.#since.active - (idle - this.#since.idle);
   }
 }

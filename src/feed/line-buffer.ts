@@ -1,11 +1,10 @@
-import { writeUuidText } from '../core/ids.js';
+import { UUID_TEXT_LENGTH, writeUuidText } from '../core/ids.js';
 import { isOneLine, joinLines } from './record-bytes.js';
 
 const FIRST_BYTES = 128 * 1024;
 /** Room that one item made is given back. */
 const KEPT_BYTES = 1024 * 1024;
 const SHORT_BYTES = 256;
-const UUID_LENGTH = 36;
 const SMALL_DIGITS = 8;
 const SMALL = 10 ** SMALL_DIGITS;
 const ZERO = 0x30;
@@ -65,9 +64,9 @@ export class LineBuffer {
 
   /** The text of the UUID whose 16 bytes lie there. */
   uuid(of: Uint8Array, from: number): void {
-    this.#room(UUID_LENGTH);
+    this.#room(UUID_TEXT_LENGTH);
     writeUuidText(this.#bytes, this.#length, of, from);
-    this.#length += UUID_LENGTH;
+    this.#length += UUID_TEXT_LENGTH;
   }
 
   /** JSON as it was sent; `joined`: line breaks between its tokens become spaces. */

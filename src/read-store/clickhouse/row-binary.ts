@@ -1,4 +1,4 @@
-import { writeUuidText } from '../../core/ids.js';
+import { UUID_TEXT_LENGTH, writeUuidText } from '../../core/ids.js';
 import { nextTurnOfRows, overSlices } from '../../core/slices.js';
 import {
   bytesOfRow,
@@ -11,7 +11,6 @@ import {
 } from '../read-store.js';
 import { hasLongDigits, wideAsFloats } from './wide-integers.js';
 
-const UUID_TEXT = 36;
 const SHORT = 256;
 
 /** Builds ClickHouse's RowBinary, growing as needed. JSON goes in as the bytes it is: nothing is parsed or escaped. */
@@ -47,10 +46,10 @@ class RowBinaryWriter {
 
   /** The text of the 16 bytes at the offset. */
   uuid(of: Buffer, offset: number): void {
-    this.#room(UUID_TEXT + 1);
-    this.#bytes[this.#at++] = UUID_TEXT;
+    this.#room(UUID_TEXT_LENGTH + 1);
+    this.#bytes[this.#at++] = UUID_TEXT_LENGTH;
     writeUuidText(this.#bytes, this.#at, of, offset);
-    this.#at += UUID_TEXT;
+    this.#at += UUID_TEXT_LENGTH;
   }
 
   nullable(value: Buffer | null): void {
