@@ -1,13 +1,14 @@
 /*
  * Child process: HTTP/1.1 load over raw keep-alive sockets, closed loop or at a steady rate, so that the generator costs little of
- * what it measures. Each message to it is a `Load`; it answers with a `LoadResult` and waits for the next one, with code that is
- * warm. The time begins when all of the load's sockets are connected.
+ * what it measures. Each message to it has loads, which run at the same time; it answers with a `LoadResult` for each and waits for
+ * the next ones, with code that is warm. The time begins when all of a load's sockets are connected.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Load, LoadResult } from './load.js';
 
-const latencies = new Float64Array(2_000_000);
+/** More than one client after another can have in a run. */
+const MOST_ANSWERS = 2_000_000;
 const head = Buffer.from('\r\n\r\n');
 
 async function connected(port: number): Promise<Socket> {
@@ -19,6 +20,9 @@ async function connected(port: number): Promise<Socket> {
 
 async function run(load: Load): Promise<LoadResult> {
   let [answered, failed, sent] = [0, 0, 0];
+  const latencies = new Float64Array(
+    load.perSecond === undefined ? MOST_ANSWERS : Math.ceil((load.perSecond * load.durationMs) / 1000) + load.clients,
+  );
   const request = (): Buffer => {
     const i = load.first + sent++;
     const key = load.keys[i % load.keys.length] ?? '';
@@ -31,7 +35,8 @@ async function run(load: Load): Promise<LoadResult> {
   };
 
   const sockets = await Promise.all(Array.from({ length: load.clients }, () => connected(load.port)));
-  const started = performance.now();
+  const phaseMs = load.perSecond === undefined ? 0 : ((load.phase ?? 0) * 1000) / load.perSecond;
+  const started = performance.now() + phaseMs;
   const end = started + load.durationMs;
   /** At a steady rate: clients that wait for a request to be due, and requests that were due when no client was free. */
   const idle: { send(dueAt: number): void; end(): void }[] = [];
@@ -84,12 +89,22 @@ async function run(load: Load): Promise<LoadResult> {
   };
 
   const clients = sockets.map(client);
-  if (load.perSecond !== undefined) tick(load.perSecond, 0);
+  if (load.perSecond !== undefined) setTimeout(tick, phaseMs, load.perSecond, 0);
   await Promise.all(clients);
   const seconds = (performance.now() - started) / 1000;
   const sorted = latencies.subarray(0, answered).sort();
   const at = (share: number): number => sorted[Math.min(answered - 1, Math.floor(answered * share))] ?? 0;
-  return { perSecond: answered / seconds, answered, failed, p50: at(0.5), p99: at(0.99), next: load.first + sent };
+  return {
+    perSecond: answered / seconds,
+    answered,
+    failed,
+    p50: at(0.5),
+    p99: at(0.99),
+    latencies: load.perSecond === undefined ? [] : Array.from(sorted),
+    next: load.first + sent,
+  };
 }
 
-process.on('message', (load: Load) => void run(load).then((result) => process.send?.(result)));
+process.on('message', (loads: readonly Load[]) => {
+  void Promise.all(loads.map(run)).then((results) => process.send?.(results));
+});

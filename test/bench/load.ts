@@ -15,6 +15,8 @@ export interface Load {
   readonly clients: number;
   /** Requests begun at a steady rate, as long as a client is free; each as soon as the one before is answered unless given. */
   readonly perSecond?: number;
+  /** At a steady rate, when its first request is due, as a share of the time between two: loads that run together needn't collide. */
+  readonly phase?: number;
   readonly durationMs: number;
   readonly first: number;
   /** Answers without it count as failed. */
@@ -34,6 +36,8 @@ export interface LoadResult {
   /** Milliseconds. */
   readonly p50: number;
   readonly p99: number;
+  /** At a steady rate: milliseconds of each answer, in ascending order. */
+  readonly latencies: readonly number[];
   readonly next: number;
 }
 
@@ -43,6 +47,8 @@ const script = (name: string): string => join(HERE, `${name}.js`);
 /** A process that sends loads, one after the other. What is measured with a new one has its start in it, some hundred ms of a processor. */
 export interface LoadGenerator {
   run(load: Load): Promise<LoadResult>;
+  /** At the same time. */
+  runTogether<const Loads extends readonly Load[]>(loads: Loads): Promise<{ readonly [I in keyof Loads]: LoadResult }>;
   end(): void;
 }
 
@@ -54,14 +60,17 @@ export function startLoadGenerator(): LoadGenerator {
     throw new Error(`the load generator ended with ${String(code)}`);
   });
   ended.catch(() => undefined);
+  const runTogether: LoadGenerator['runTogether'] = async (loads) => {
+    const answer = once(child, 'message') as Promise<[{ readonly [I in keyof typeof loads]: LoadResult }]>;
+    child.send(loads);
+    const [results] = await Promise.race([answer, ended]);
+    for (const { failed, answered } of results)
+      if (failed > 0) throw new Error(`${failed} of ${answered} answers were not as expected`);
+    return results;
+  };
   return {
-    run: async (load) => {
-      const answer = once(child, 'message') as Promise<[LoadResult]>;
-      child.send(load);
-      const [result] = await Promise.race([answer, ended]);
-      if (result.failed > 0) throw new Error(`${result.failed} of ${result.answered} answers were not as expected`);
-      return result;
-    },
+    run: async (load) => (await runTogether([load]))[0],
+    runTogether,
     end: () => void child.kill(),
   };
 }
@@ -80,8 +89,9 @@ export interface Yardstick {
   stop(): void;
 }
 
-/** The yardstick: express with its JSON parser, answering what an append without a state answers. */
-export const startExpress = (): Promise<Yardstick> => start('express-baseline');
+/** The yardstick: express with its JSON parser, answering what an append without a state answers; once it is in the file, if there is one. */
+export const startExpress = (file?: string): Promise<Yardstick> =>
+  start('express-baseline', ...(file === undefined ? [] : [file]));
 
 /** express, kafkajs and ws put together in forty lines, on a topic of one partition that is there. */
 export const startPlainService = (topic: string, brokers: readonly string[]): Promise<Yardstick> =>
