@@ -45,9 +45,14 @@ export const DEFAULT_UID_BASE = 1_900_000_000;
 
 const launcherOf = (assembliesDir: string): string => join(assembliesDir, 'launcher', LAUNCHER);
 
-/** What comes between `dotnet` and a program's assembly on a jailed command line. */
-export function launcherArguments(assembliesDir: string, user: number | undefined, limits: JailLimits): string[] {
-  return [launcherOf(assembliesDir), 'run', ...argumentsOf(user, limits)];
+/** What comes between `dotnet` and a program's assembly on a jailed command line. `isSpare`: it has what others leave of the processors. */
+export function launcherArguments(
+  assembliesDir: string,
+  user: number | undefined,
+  limits: JailLimits,
+  isSpare = false,
+): string[] {
+  return [launcherOf(assembliesDir), isSpare ? 'spare' : 'run', ...argumentsOf(user, limits)];
 }
 
 /** What a database engine may do in the jail that runs other people's statements on it: read what it is given, and change one folder. */

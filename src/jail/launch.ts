@@ -55,7 +55,7 @@ const limitsOf = (heapLimitBytes: number, maxThreads = 128): JailLimits => ({
 
 /**
  * How a child is started: through the launcher, which jails itself and becomes the program. Nothing of the service's own
- * environment goes along: it holds keys.
+ * environment goes along: it holds keys. `isSpare`: it has a processor while nothing else wants it, where there are several and a launcher.
  *
  * @throws StatefoldError UNAVAILABLE when there is no jail
  */
@@ -64,6 +64,7 @@ export function launchOf(
   options: LaunchOptions,
   heapLimitBytes: number,
   args: readonly string[] = [],
+  isSpare = false,
 ): Launch {
   const { assembliesDir, jail = jailOf(options) } = options;
   if (jail.kind === 'refused') throw new StatefoldError('UNAVAILABLE', refusalOf(jail.reason));
@@ -78,7 +79,10 @@ export function launchOf(
   };
   return {
     command,
-    args: [...launcherArguments(assembliesDir, user, limitsOf(heapLimitBytes, options.maxThreads)), ...program],
+    args: [
+      ...launcherArguments(assembliesDir, user, limitsOf(heapLimitBytes, options.maxThreads), isSpare),
+      ...program,
+    ],
     env,
     niceness,
     isGrouped: true,

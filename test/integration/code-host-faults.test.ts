@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -56,6 +56,27 @@ public sealed class Bystander : IProjection<Sum>
 }`;
 
 const SHORT = { eventDeadlineMs: 400, batchDeadlineMs: 800, determinismChecks: 'off' } as const;
+
+/**
+ * They keep others from the processors. Linux may share these out among sessions: a process with a share of its own is kept from them by
+ * many in sessions of their own, one that has what others leave by those of its own session.
+ */
+const hogs = ({ detached }: { readonly detached: boolean }): ChildProcess[] =>
+  Array.from({ length: 8 * availableParallelism() }, () =>
+    spawn(process.execPath, ['-e', 'for (const end = Date.now() + 60_000; Date.now() < end;);'], {
+      stdio: 'ignore',
+      detached,
+    }),
+  );
+
+/** Of Linux: SCHED_OTHER, and SCHED_IDLE. */
+const [AS_OTHERS, LAST_OF_ALL] = [0, 5];
+
+/** The scheduling policy, the 41st field; the name in the second one may hold anything. */
+function policyOf({ pid }: Process): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[38]);
+}
 
 const runners = ({ processes }: Fixture): Process[] => processes.filter(({ role }) => role === 'runner');
 
@@ -224,13 +245,7 @@ describe('processes that are killed', () => {
     const runner = busy.host.runner('t');
     runner.load('artefact', (await compiled(busy.host, 'reducer', CODE)).assembly);
     await runner.fold([item('a', ['x'])]);
-    // Each in a session of its own: Linux may share the processors out among sessions.
-    const others = Array.from({ length: 8 * availableParallelism() }, () =>
-      spawn(process.execPath, ['-e', 'for (const end = Date.now() + 60_000; Date.now() < end;);'], {
-        stdio: 'ignore',
-        detached: true,
-      }),
-    );
+    const others = hogs({ detached: true });
     t.after(() => others.forEach((one) => one.kill('SIGKILL')));
     const began = performance.now();
     const [outcome] = await runner.fold([item('b', ['work'])]);
@@ -239,6 +254,34 @@ describe('processes that are killed', () => {
     assert.ok(took > 1500, `it took ${took} ms: the others have not kept it from the processor`);
     assert.deepEqual([readable(outcome), outcome?.fault], [[[1, '{"total":1}']], undefined]);
     assert.deepEqual(busy.strikes, []);
+  });
+
+  it('a compiler has what others leave of the processors, and a share of its own where that is nothing', async (t) => {
+    const busy = openHost({ compilers: 1, determinismChecks: 'off' });
+    t.after(() => busy.close());
+    const compile = (): Promise<unknown> => compiled(busy.host, 'reducer', CODE);
+    await compile();
+    const policies = (): number[] => busy.processes.filter(({ reason }) => reason === undefined).map(policyOf);
+    assert.deepEqual(policies(), [LAST_OF_ALL]);
+    const others = hogs({ detached: false });
+    t.after(() => others.forEach((one) => one.kill('SIGKILL')));
+    // Until they have all begun, one compilation or the other is through.
+    const kept = (async () => {
+      while (busy.processes.length === 1) await compile();
+    })();
+    await until(() => busy.processes.length === 2);
+    for (const one of others) one.kill('SIGKILL');
+    await kept;
+    await until(() => busy.processes[0]?.reason !== undefined);
+    assert.match(busy.processes[0]?.reason ?? '', /too little of the processors/);
+    assert.deepEqual(policies(), [AS_OTHERS]);
+
+    const now = performance.now.bind(performance);
+    t.mock.method(performance, 'now', () => now() + 61_000);
+    await compile();
+    await until(() => busy.processes[1]?.reason !== undefined && busy.processes.length === 3);
+    await compile();
+    assert.deepEqual([policies(), busy.processes.length], [[LAST_OF_ALL], 3]);
   });
 
   it('an idle runner is stopped, and comes back', async () => {

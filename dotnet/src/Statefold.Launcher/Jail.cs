@@ -39,7 +39,7 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
         // Apart from a terminal's signals, and not from the service's session: Linux may share out the processors by sessions, and
         // then no priority counts between two of them.
         Syscalls.Call(numbers.SetPgid);
-        if (request.Folder is not null && Environment.ProcessorCount > 1)
+        if (request.IsSpare && Environment.ProcessorCount > 1)
         {
             TakeWhatIsLeft();
         }
@@ -142,8 +142,8 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
     }
 
     /// <summary>
-    /// A statement has a processor while nothing else wants it: what is SCHED_IDLE gives it up at once. Where that is refused it runs at
-    /// its niceness.
+    /// It has a processor while nothing else wants it: what is SCHED_IDLE gives it up at once. Where that is refused it runs at its
+    /// niceness.
     /// </summary>
     private void TakeWhatIsLeft()
     {

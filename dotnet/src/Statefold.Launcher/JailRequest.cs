@@ -12,20 +12,21 @@ namespace Statefold.Launcher;
 /// <param name="Check">The program is this one, and tells how the jail holds.</param>
 /// <param name="Folder">The one folder that it may change; null: there is none.</param>
 /// <param name="FileBytes">RLIMIT_FSIZE.</param>
-internal sealed record JailRequest(uint? User, long DataBytes, long AddressBytes, long Threads, string Program, string[] Executable, string[] Readable, string[] Arguments, bool Check, string? Folder, long FileBytes)
+/// <param name="IsSpare">It has a processor while nothing else wants it.</param>
+internal sealed record JailRequest(uint? User, long DataBytes, long AddressBytes, long Threads, string Program, string[] Executable, string[] Readable, string[] Arguments, bool Check, string? Folder, long FileBytes, bool IsSpare)
 {
     private const long MiB = 1024 * 1024;
 
     /// <summary>
-    /// `run` or `check`, the user or `-`, bytes of RLIMIT_DATA and of RLIMIT_AS, RLIMIT_NPROC, the program's assembly, and its arguments.
+    /// `run`, `spare` (the same on what others leave of the processors) or `check`, the user or `-`, bytes of RLIMIT_DATA and of RLIMIT_AS, RLIMIT_NPROC, the program's assembly, and its arguments.
     /// Or `engine`, the same five, the folder that it may change, RLIMIT_FSIZE, what it may read (lines), the program, and its arguments.
     /// </summary>
     /// <exception cref="FormatException">They are others.</exception>
     public static JailRequest Of(string[] arguments)
     {
-        if (arguments.Length < 6 || arguments[0] is not ("run" or "check" or "engine") || (arguments[0] == "engine" && arguments.Length < 9))
+        if (arguments.Length < 6 || arguments[0] is not ("run" or "spare" or "check" or "engine") || (arguments[0] == "engine" && arguments.Length < 9))
         {
-            throw new FormatException("Statefold.Launcher run|check <uid>|- <bytes of data> <bytes of addresses> <threads> <assembly> [argument…], or engine <uid>|- <bytes of data> <bytes of addresses> <threads> <folder> <bytes of a file> <readable paths> <program> [argument…]");
+            throw new FormatException("Statefold.Launcher run|spare|check <uid>|- <bytes of data> <bytes of addresses> <threads> <assembly> [argument…], or engine <uid>|- <bytes of data> <bytes of addresses> <threads> <folder> <bytes of a file> <readable paths> <program> [argument…]");
         }
 
         uint? user = arguments[1] == "-" ? null : uint.Parse(arguments[1]);
@@ -34,7 +35,7 @@ internal sealed record JailRequest(uint? User, long DataBytes, long AddressBytes
         var threads = long.Parse(arguments[4]);
         if (arguments[0] == "engine")
         {
-            return new JailRequest(user, data, addresses, threads, arguments[8], [arguments[8]], arguments[7].Split('\n'), [.. arguments.AsSpan(8)], false, arguments[5], long.Parse(arguments[6]));
+            return new JailRequest(user, data, addresses, threads, arguments[8], [arguments[8]], arguments[7].Split('\n'), [.. arguments.AsSpan(8)], false, arguments[5], long.Parse(arguments[6]), true);
         }
 
         var dotnet = Environment.ProcessPath ?? "";
@@ -51,7 +52,8 @@ internal sealed record JailRequest(uint? User, long DataBytes, long AddressBytes
             arguments[0] == "check",
             null,
             // At 0 the runtime doesn't start.
-            MiB);
+            MiB,
+            arguments[0] == "spare");
     }
 
     private static string FolderOf(string path) => path[..Math.Max(0, path.LastIndexOf('/'))];

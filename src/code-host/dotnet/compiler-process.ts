@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { StatefoldError } from '../../core/errors.js';
 import type { CompileRequest, CompileResult } from '../code-host.js';
 import type { PackedSources } from '../packed-sources.js';
@@ -7,7 +8,7 @@ import { HostProcess, type ProcessEnd } from './host-process.js';
 import type { KeptCompilations } from './kept-compilations.js';
 import { launchOf } from '../../jail/launch.js';
 import type { ResolvedOptions } from './options.js';
-import { excessOf, usageOf } from '../../jail/process-usage.js';
+import { excessOf, processorMsOf, usageOf } from '../../jail/process-usage.js';
 import { type Frame, FrameTooLargeError, Tag, WireError } from './wire.js';
 
 export interface Compilation {
@@ -26,7 +27,20 @@ interface Job {
   key?: string;
 }
 
-/** One compiler: a resident process, one compilation at a time. It starts again after it ended. */
+/** Of one processor others may leave nothing, for as long as they are busy. */
+const HAS_SPARE = availableParallelism() > 1;
+/** What others leave of the processors is too little when a job has less than this share of one, after so many milliseconds. */
+const STARVED = { share: 0.1, afterMs: 2_000 };
+/** A job that is over its deadline with less than this share of a processor is over it for want of one. */
+const ENOUGH = 0.5;
+/** After that it has a share of its own for so long, milliseconds: who keeps the processors so busy does so for a while. */
+const OWN_SHARE_MS = 60_000;
+
+/**
+ * One compiler: a resident process, one compilation at a time. It starts again after it ended. It has what others leave of the processors:
+ * a compilation of a second would hold up each append of all tenants, and nobody waits for it so urgently. Where that is too little it is
+ * started once more, with a share of its own, and begins anew.
+ */
 export class CompilerProcess {
   readonly #options: ResolvedOptions;
   readonly #writer = new FrameWriter();
@@ -38,6 +52,14 @@ export class CompilerProcess {
   #killedFor: string | undefined;
   #requestId = 0;
   #closed = false;
+  /** Until then processes are started with a share of their own. */
+  #ownShareUntil = -Infinity;
+  /** Of the process: it has what others leave. */
+  #isSpare = false;
+  /** What the process had used when it was asked for the job. */
+  #asked: { readonly at: number; readonly usedMs: number } | undefined;
+  /** Processes that others have replaced have ended. */
+  #leaving: Promise<unknown> | undefined;
 
   constructor(options: ResolvedOptions) {
     this.#options = options;
@@ -69,7 +91,7 @@ export class CompilerProcess {
     this.#closed = true;
     this.#idle();
     this.#process?.kill('closed');
-    await this.#process?.ended;
+    await Promise.all([this.#process?.ended, this.#leaving]);
   }
 
   async #send(job: Job): Promise<void> {
@@ -82,7 +104,10 @@ export class CompilerProcess {
       }
     }
     const process = this.#running();
-    this.#arm(this.#options.startDeadlineMs, 'it did not start in time');
+    const { compileDeadlineMs, pollMs, startDeadlineMs } = this.#options;
+    this.#asked = { at: performance.now(), usedMs: processorMsIn(process) };
+    this.#watch = setInterval(() => this.#look(process), pollMs).unref();
+    this.#arm(startDeadlineMs, 'it did not start in time');
     const isAt = (): boolean => this.#job === job && process === this.#process;
     if (!(await process.ready) || !isAt()) return;
     clearTimeout(this.#deadline);
@@ -95,9 +120,8 @@ export class CompilerProcess {
       this.#finish({ result: gaveUp('the sources are too large'), gaveUp: false });
       return;
     }
-    const { compileDeadlineMs, pollMs } = this.#options;
+    this.#asked = { at: performance.now(), usedMs: processorMsIn(process) };
     this.#arm(compileDeadlineMs, `it took longer than ${compileDeadlineMs.toLocaleString('en-US')} ms`);
-    this.#watch = setInterval(() => this.#look(process), pollMs).unref();
     process.send(this.#writer.end());
   }
 
@@ -131,14 +155,16 @@ export class CompilerProcess {
   #running(): HostProcess {
     if (this.#process?.alive === true) return this.#process;
     const { observer, workDir, compilerHeapLimitBytes, logger } = this.#options;
-    const process = new HostProcess(launchOf('compiler', this.#options, compilerHeapLimitBytes), workDir, {
+    this.#isSpare = this.#mayBeSpare;
+    const launch = launchOf('compiler', this.#options, compilerHeapLimitBytes, [], this.#isSpare);
+    const process = new HostProcess(launch, workDir, {
       onFrame: (frame) => this.#receive(frame),
       expects: () => this.#job !== undefined,
       onUnexpected: (err) => logger.error({ err }, 'what the compiler said could not be read'),
       onStart: (pid) => observer.onProcessStart?.({ role: 'compiler', tenantId: undefined, pid }),
       onEnd: (end) => {
         observer.onProcessEnd?.({ role: 'compiler', tenantId: undefined, pid: process.pid, reason: end.reason });
-        if (!this.#closed)
+        if (!this.#closed && process === this.#process)
           logger.warn({ pid: process.pid, reason: end.reason, stderr: end.stderr }, 'the compiler ended');
         this.#ended(process, end);
       },
@@ -147,8 +173,11 @@ export class CompilerProcess {
     return process;
   }
 
-  #look({ pid }: HostProcess): void {
+  #look(process: HostProcess): void {
+    const { pid } = process;
     const { compilerMaxResidentBytes, maxThreads, observer } = this.#options;
+    if (this.#asked !== undefined && performance.now() - this.#asked.at >= STARVED.afterMs && this.#lacks(STARVED.share))
+      return this.#starve();
     const usage = pid === undefined ? undefined : usageOf(pid);
     const excess = usage && excessOf(usage, compilerMaxResidentBytes, maxThreads);
     if (excess === undefined) return;
@@ -173,9 +202,7 @@ export class CompilerProcess {
     if (job === undefined) return;
     if (end.killedFromOutside && !job.retried) {
       job.retried = true;
-      this.#idle();
-      this.#job = job;
-      void this.#send(job);
+      this.#again(job);
     } else if (end.neverReady) {
       this.#idle();
       job.reject(
@@ -198,7 +225,48 @@ export class CompilerProcess {
 
   #arm(milliseconds: number, why: string): void {
     clearTimeout(this.#deadline);
-    this.#deadline = setTimeout(() => this.#kill(why), milliseconds);
+    this.#deadline = setTimeout(() => {
+      if (this.#lacks(ENOUGH)) this.#starve();
+      else this.#kill(why);
+    }, milliseconds);
+  }
+
+  get #mayBeSpare(): boolean {
+    return HAS_SPARE && this.#options.jail.kind === 'jailed' && performance.now() >= this.#ownShareUntil;
+  }
+
+  /** Since it was asked it had less than this share of a processor, on what others leave. */
+  #lacks(share: number): boolean {
+    const { pid } = this.#process ?? {};
+    const used = pid === undefined ? undefined : processorMsOf(pid);
+    if (!this.#isSpare || this.#asked === undefined || used === undefined) return false;
+    return used - this.#asked.usedMs < share * (performance.now() - this.#asked.at);
+  }
+
+  /** The job is begun anew by a process that has a share of its own: at once, since on what others leave a process takes its time to die, too. */
+  #starve(): void {
+    const [job, process] = [this.#job, this.#process];
+    this.#ownShareUntil = performance.now() + OWN_SHARE_MS;
+    this.#leave('others left it too little of the processors');
+    this.#options.logger.info(
+      { pid: process?.pid },
+      'others left the compiler too little of the processors: it is started again, with a share of its own for a while',
+    );
+    if (job !== undefined) this.#again(job);
+  }
+
+  #leave(why: string): void {
+    const process = this.#process;
+    if (process === undefined) return;
+    this.#process = undefined;
+    process.kill(why);
+    this.#leaving = Promise.all([this.#leaving, process.ended]);
+  }
+
+  #again(job: Job): void {
+    this.#idle();
+    this.#job = job;
+    void this.#send(job);
   }
 
   #kill(why: string): void {
@@ -209,6 +277,11 @@ export class CompilerProcess {
   #finish(compilation: Compilation): void {
     const job = this.#job;
     this.#idle();
+    // What others leave may be enough again.
+    if (!this.#isSpare && this.started && this.#mayBeSpare) {
+      this.#leave('it is replaced by one that has what others leave of the processors');
+      this.start();
+    }
     job?.resolve(compilation);
   }
 
@@ -216,9 +289,12 @@ export class CompilerProcess {
     clearTimeout(this.#deadline);
     clearInterval(this.#watch);
     this.#killedFor = undefined;
+    this.#asked = undefined;
     this.#job = undefined;
   }
 }
+
+const processorMsIn = ({ pid }: HostProcess): number => (pid === undefined ? undefined : processorMsOf(pid)) ?? 0;
 
 function gaveUp(why: string): CompileResult {
   const message = `The compiler gave up: ${why}.`;
