@@ -575,7 +575,13 @@ const TABLE = {
     'Of each projection, and of the reducers of each aggregate type, so many former ones keep their states on the owner’s disk: back to them it takes no fold from the start.',
     count(0, 100),
   ),
-  compileDeadlineMs: row('COMPILE_DEADLINE_MS', '15000', 'ms', 'How long one compilation may take.', count(100)),
+  compileDeadlineMs: row(
+    'COMPILE_DEADLINE_MS',
+    '15000',
+    'ms',
+    'How long one compilation may take; once more so long where others kept it from the processors.',
+    count(100),
+  ),
   determinismChecks: row(
     'DETERMINISM_CHECKS',
     'error',

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 export interface ProcessUsage {
   /** What was moved to swap included. */
@@ -49,10 +49,34 @@ const TICKS_PER_SECOND = 100;
 export function processorMsOf(pid: number): number | undefined {
   const text = procFile(pid, 'stat');
   if (text === undefined) return undefined;
-  // Behind the name, which may hold anything: state is the third field, user and system time the 14th and 15th.
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  // User and system time are the 14th and 15th.
+  const fields = statFields(text);
   const ticks = Number(fields[11]) + Number(fields[12]);
   return Number.isFinite(ticks) ? (ticks * 1000) / TICKS_PER_SECOND : undefined;
+}
+
+/** Of Linux: a processor is had while nothing else wants it. */
+const SCHED_IDLE = 5;
+
+/** What the kernel says in `stat`, of a process or a thread, from its third field on: behind the name, which may hold anything. */
+const statFields = (text: string): readonly string[] => text.slice(text.lastIndexOf(')') + 2).split(' ');
+
+/**
+ * A process that has what others leave of the processors, and waits for more: some of its threads could run now. False where it sleeps, is
+ * stopped, or is gone. It costs a file a thread.
+ */
+export function waitsForLeftovers(pid: number): boolean {
+  const text = procFile(pid, 'stat');
+  if (text === undefined || Number(statFields(text)[38]) !== SCHED_IDLE) return false;
+  try {
+    return readdirSync(`/proc/${pid}/task`).some((thread) => {
+      const [state] = statFields(readFileSync(`/proc/${pid}/task/${thread}/stat`, 'latin1'));
+      return state === 'R';
+    });
+  } catch {
+    // A thread has ended meanwhile, or all of them.
+    return false;
+  }
 }
 
 /** Of time in which a process has work: its fold is one thread, beside which the runtime compiles and collects. */

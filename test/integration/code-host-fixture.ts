@@ -17,6 +17,12 @@ export const projectRoot = (() => {
   return folder;
 })();
 
+export const HOST = {
+  dotnet: 'dotnet',
+  searchPath: process.env['PATH'] ?? '',
+  assembliesDir: process.env['STATEFOLD_TEST_DOTNET'] ?? join(projectRoot, 'dist', 'dotnet'),
+};
+
 export interface Process {
   readonly role: string;
   readonly tenantId: string | undefined;
@@ -54,12 +60,12 @@ export function openHost(options: Partial<DotnetCodeHostOptions> = {}): Fixture 
     onStrike: ({ className, message }) => strikes.push(`${className}: ${message}`),
   };
   const host = new DotnetCodeHost({
-    dotnet: 'dotnet',
-    searchPath: process.env['PATH'] ?? '',
-    assembliesDir: process.env['STATEFOLD_TEST_DOTNET'] ?? join(projectRoot, 'dist', 'dotnet'),
+    ...HOST,
     workDir,
     logger: silentLogger,
     observer,
+    // Else how many there are hangs on what other tests do meanwhile.
+    compilersGiveWay: false,
     ...options,
   });
   const close = async (): Promise<void> => {

@@ -6,15 +6,18 @@ import { decodeCompiled, encodeCompile } from './compile-codec.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
 import type { KeptCompilations } from './kept-compilations.js';
+import { within } from '../../core/within.js';
 import { launchOf } from '../../jail/launch.js';
 import type { ResolvedOptions } from './options.js';
-import { excessOf, processorMsOf, usageOf } from '../../jail/process-usage.js';
+import { excessOf, processorMsOf, usageOf, waitsForLeftovers } from '../../jail/process-usage.js';
 import { type Frame, FrameTooLargeError, Tag, WireError } from './wire.js';
 
 export interface Compilation {
   readonly result: CompileResult;
   /** The compiler did not come to an end with the code: it was killed, or ended, over it. */
   readonly gaveUp: boolean;
+  /** Processor time that it took, milliseconds; where the kernel doesn't tell it, how long. 0: it was known. */
+  readonly usedMs: number;
 }
 
 interface Job {
@@ -34,7 +37,9 @@ const STARVED = { share: 0.1, afterMs: 2_000 };
 /** A job that is over its deadline with less than this share of a processor is over it for want of one. */
 const ENOUGH = 0.5;
 /** After that it has a share of its own for so long, milliseconds: who keeps the processors so busy does so for a while. */
-const OWN_SHARE_MS = 60_000;
+const OWN_SHARE_MS = 600_000;
+/** What was killed on what others leave may take its time to die; nobody waits longer for it, milliseconds. */
+const LEAVING_MS = 1_000;
 
 /**
  * One compiler: a resident process, one compilation at a time. It starts again after it ended. It has what others leave of the processors:
@@ -58,8 +63,10 @@ export class CompilerProcess {
   #isSpare = false;
   /** What the process had used when it was asked for the job. */
   #asked: { readonly at: number; readonly usedMs: number } | undefined;
-  /** Processes that others have replaced have ended. */
-  #leaving: Promise<unknown> | undefined;
+  /** Processes that were replaced, and have not ended yet. */
+  readonly #leaving = new Set<HostProcess>();
+  /** Of the job: what belongs to one that was begun anew is over. */
+  #attempt = 0;
 
   constructor(options: ResolvedOptions) {
     this.#options = options;
@@ -91,15 +98,18 @@ export class CompilerProcess {
     this.#closed = true;
     this.#idle();
     this.#process?.kill('closed');
-    await Promise.all([this.#process?.ended, this.#leaving]);
+    await this.#process?.ended;
+    await within(Promise.all([...this.#leaving].map(({ ended }) => ended)), LEAVING_MS);
   }
 
   async #send(job: Job): Promise<void> {
+    const attempt = ++this.#attempt;
+    const isCurrent = (): boolean => this.#job === job && this.#attempt === attempt;
     if (this.#options.kept !== undefined && job.key === undefined) {
-      const known = await this.#known(job, this.#options.kept);
-      if (this.#job !== job) return;
+      const known = await this.#known(job, this.#options.kept, isCurrent);
+      if (!isCurrent()) return;
       if (known !== undefined) {
-        this.#finish({ result: known, gaveUp: false });
+        this.#finish({ result: known, gaveUp: false, usedMs: 0 });
         return;
       }
     }
@@ -108,16 +118,17 @@ export class CompilerProcess {
     this.#asked = { at: performance.now(), usedMs: processorMsIn(process) };
     this.#watch = setInterval(() => this.#look(process), pollMs).unref();
     this.#arm(startDeadlineMs, 'it did not start in time');
-    const isAt = (): boolean => this.#job === job && process === this.#process;
+    const isAt = (): boolean => isCurrent() && process === this.#process;
     if (!(await process.ready) || !isAt()) return;
     clearTimeout(this.#deadline);
-    const sources = await this.#sourcesOf(job);
+    this.#asked = undefined;
+    const sources = await this.#sourcesOf(job, isCurrent);
     if (sources === undefined || !isAt()) return;
     try {
       encodeCompile(this.#writer, ++this.#requestId, { ...job.request, sources }, this.#options.determinismChecks);
     } catch (error) {
       if (!(error instanceof FrameTooLargeError)) throw error;
-      this.#finish({ result: gaveUp('the sources are too large'), gaveUp: false });
+      this.#finish({ result: gaveUp('the sources are too large'), gaveUp: false, usedMs: 0 });
       return;
     }
     this.#asked = { at: performance.now(), usedMs: processorMsIn(process) };
@@ -126,8 +137,8 @@ export class CompilerProcess {
   }
 
   /** What came of the same code before. */
-  async #known(job: Job, kept: KeptCompilations): Promise<CompileResult | undefined> {
-    const sources = await this.#sourcesOf(job);
+  async #known(job: Job, kept: KeptCompilations, isCurrent: () => boolean): Promise<CompileResult | undefined> {
+    const sources = await this.#sourcesOf(job, isCurrent);
     if (sources === undefined) return undefined;
     try {
       job.key = await kept.keyOf(job.request, sources);
@@ -139,12 +150,12 @@ export class CompilerProcess {
   }
 
   /** Undefined: they can't be read, or are not wanted any more. The job is rejected then. */
-  async #sourcesOf(job: Job): Promise<PackedSources | undefined> {
+  async #sourcesOf(job: Job, isCurrent: () => boolean): Promise<PackedSources | undefined> {
     try {
       const { sources } = job.request;
       return typeof sources === 'function' ? await sources() : sources;
     } catch (error) {
-      if (this.#job === job) {
+      if (isCurrent()) {
         this.#idle();
         job.reject(error as Error);
       }
@@ -164,7 +175,8 @@ export class CompilerProcess {
       onStart: (pid) => observer.onProcessStart?.({ role: 'compiler', tenantId: undefined, pid }),
       onEnd: (end) => {
         observer.onProcessEnd?.({ role: 'compiler', tenantId: undefined, pid: process.pid, reason: end.reason });
-        if (!this.#closed && process === this.#process)
+        const hasLeft = this.#leaving.delete(process);
+        if (!this.#closed && !hasLeft)
           logger.warn({ pid: process.pid, reason: end.reason, stderr: end.stderr }, 'the compiler ended');
         this.#ended(process, end);
       },
@@ -176,6 +188,8 @@ export class CompilerProcess {
   #look(process: HostProcess): void {
     const { pid } = process;
     const { compilerMaxResidentBytes, maxThreads, observer } = this.#options;
+    // Nothing is said of it once more while it dies.
+    if (!process.alive) return;
     if (this.#asked !== undefined && performance.now() - this.#asked.at >= STARVED.afterMs && this.#lacks(STARVED.share))
       return this.#starve();
     const usage = pid === undefined ? undefined : usageOf(pid);
@@ -190,9 +204,10 @@ export class CompilerProcess {
     if (job === undefined || frame.tag !== Tag.Compiled || frame.requestId !== this.#requestId)
       throw new WireError('an answer that nobody asked for');
     const result = decodeCompiled(frame.payload, job.request.kind);
+    const usedMs = this.#usedMs();
     // A copy: the frame's memory is another's soon.
     if (job.key !== undefined) void this.#options.kept?.keep(job.key, Buffer.from(frame.payload));
-    this.#finish({ result, gaveUp: false });
+    this.#finish({ result, gaveUp: false, usedMs });
   }
 
   #ended(process: HostProcess, end: ProcessEnd): void {
@@ -212,7 +227,7 @@ export class CompilerProcess {
       const why = this.#killedFor ?? this.#whyEnded(end.reason);
       // Warm again before someone waits for it.
       this.start();
-      this.#finish({ result: gaveUp(why), gaveUp: true });
+      this.#finish({ result: gaveUp(why), gaveUp: true, usedMs: 0 });
     }
   }
 
@@ -226,41 +241,50 @@ export class CompilerProcess {
   #arm(milliseconds: number, why: string): void {
     clearTimeout(this.#deadline);
     this.#deadline = setTimeout(() => {
+      if (this.#process?.alive !== true) return;
       if (this.#lacks(ENOUGH)) this.#starve();
       else this.#kill(why);
     }, milliseconds);
   }
 
   get #mayBeSpare(): boolean {
-    return HAS_SPARE && this.#options.jail.kind === 'jailed' && performance.now() >= this.#ownShareUntil;
+    const { compilersGiveWay, jail } = this.#options;
+    const isWanted = HAS_SPARE && compilersGiveWay && jail.kind === 'jailed';
+    return isWanted && this.#leaving.size === 0 && performance.now() >= this.#ownShareUntil;
   }
 
-  /** Since it was asked it had less than this share of a processor, on what others leave. */
-  #lacks(share: number): boolean {
+  /** Since the process was asked for the job. */
+  #usedMs(): number {
+    if (this.#asked === undefined) return 0;
     const { pid } = this.#process ?? {};
     const used = pid === undefined ? undefined : processorMsOf(pid);
-    if (!this.#isSpare || this.#asked === undefined || used === undefined) return false;
-    return used - this.#asked.usedMs < share * (performance.now() - this.#asked.at);
+    return used === undefined ? performance.now() - this.#asked.at : used - this.#asked.usedMs;
+  }
+
+  /** It has what others leave, wants more, and had less than this share of a processor since it was asked. */
+  #lacks(share: number): boolean {
+    const { pid } = this.#process ?? {};
+    if (!this.#isSpare || this.#asked === undefined || pid === undefined) return false;
+    return this.#usedMs() < share * (performance.now() - this.#asked.at) && waitsForLeftovers(pid);
   }
 
   /** The job is begun anew by a process that has a share of its own: at once, since on what others leave a process takes its time to die, too. */
   #starve(): void {
     const [job, process] = [this.#job, this.#process];
+    if (process === undefined) return;
     this.#ownShareUntil = performance.now() + OWN_SHARE_MS;
-    this.#leave('others left it too little of the processors');
+    this.#leave(process, 'others left it too little of the processors');
     this.#options.logger.info(
-      { pid: process?.pid },
+      { pid: process.pid },
       'others left the compiler too little of the processors: it is started again, with a share of its own for a while',
     );
     if (job !== undefined) this.#again(job);
   }
 
-  #leave(why: string): void {
-    const process = this.#process;
-    if (process === undefined) return;
-    this.#process = undefined;
+  #leave(process: HostProcess, why: string): void {
+    if (this.#process === process) this.#process = undefined;
+    this.#leaving.add(process);
     process.kill(why);
-    this.#leaving = Promise.all([this.#leaving, process.ended]);
   }
 
   #again(job: Job): void {
@@ -277,10 +301,12 @@ export class CompilerProcess {
   #finish(compilation: Compilation): void {
     const job = this.#job;
     this.#idle();
+    const former = this.#process;
     // What others leave may be enough again.
-    if (!this.#isSpare && this.started && this.#mayBeSpare) {
-      this.#leave('it is replaced by one that has what others leave of the processors');
+    if (!this.#isSpare && former?.alive === true && this.#mayBeSpare) {
+      this.#process = undefined;
       this.start();
+      this.#leave(former, 'it is replaced by one that has what others leave of the processors');
     }
     job?.resolve(compilation);
   }

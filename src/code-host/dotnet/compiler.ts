@@ -13,7 +13,7 @@ interface Job {
 
 /** Tenants whose last compilation took long; past it the oldest is forgotten. */
 const MAX_SLOW = 10_000;
-/** What is compiled in a tenth of a second mostly; a large project takes so long. */
+/** Of a processor: what is compiled in a tenth of a second mostly; a large project takes so long. */
 const LONG_MS = 2_000;
 const RETRY_AFTER_SECONDS = 5;
 
@@ -87,11 +87,10 @@ export class Compiler {
       clearTimeout(job.overdue);
       const { tenantId } = job.request;
       this.#running.set(job, tenantId);
-      const began = performance.now();
       process
         .compile(job.request)
         .then(
-          (compilation) => this.#done(job, compilation, performance.now() - began),
+          (compilation) => this.#done(job, compilation),
           (error: Error) => job.reject(error),
         )
         .finally(() => {
@@ -101,10 +100,10 @@ export class Compiler {
     }
   }
 
-  #done({ request: { tenantId }, resolve }: Job, { result, gaveUp }: Compilation, ms: number): void {
+  #done({ request: { tenantId }, resolve }: Job, { result, gaveUp, usedMs }: Compilation): void {
     if (tenantId !== undefined) {
       this.#slow.delete(tenantId);
-      if (gaveUp || ms > LONG_MS) this.#slow.add(tenantId);
+      if (gaveUp || usedMs > LONG_MS) this.#slow.add(tenantId);
       for (const oldest of this.#slow) {
         if (this.#slow.size <= MAX_SLOW) break;
         this.#slow.delete(oldest);

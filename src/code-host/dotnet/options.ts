@@ -30,6 +30,8 @@ export interface DotnetCodeHostOptions extends LaunchOptions {
   readonly compilers?: number;
   /** Of these, those that `start` starts. */
   readonly compilersWarm?: number;
+  /** Compilers have what others leave of the processors, where there are several; unless given, they do. */
+  readonly compilersGiveWay?: boolean;
   /** How far the runner of a tenant gives way to others; unless given, none does. */
   readonly runnerNiceness?: (tenantId: string) => number | undefined;
   /** Resident memory and threads of one runner; past either it is killed. */
@@ -102,6 +104,7 @@ export const resolveOptions = (options: DotnetCodeHostOptions): ResolvedOptions 
   compilerMaxResidentBytes: 1024 * MIB,
   compilers: 2,
   compilersWarm: 1,
+  compilersGiveWay: true,
   maxResidentBytes: 384 * MIB,
   maxThreads: 128,
   spareProcessorMs: 3000,
