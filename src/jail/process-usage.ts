@@ -16,10 +16,10 @@ const ADDRESSES = /^VmSize:\s+(\d+) kB$/m;
 const SHARED = /^RssShmem:\s+(\d+) kB$/m;
 const THREADS = /^Threads:\s+(\d+)$/m;
 
-/** What the kernel says of a process; undefined when that is gone, or may not be read, or where there is no /proc. */
-export function procFile(pid: number, name: 'status' | 'stat' | 'schedstat'): string | undefined {
+/** What the kernel says of a process, or of a thread (`<pid>/task/<tid>`); undefined when that is gone, or may not be read, or where there is no /proc. */
+export function procFile(of: number | string, name: 'status' | 'stat' | 'schedstat'): string | undefined {
   try {
-    return readFileSync(`/proc/${pid}/${name}`, 'latin1');
+    return readFileSync(`/proc/${of}/${name}`, 'latin1');
   } catch {
     return undefined;
   }
@@ -45,36 +45,46 @@ export function usageOf(pid: number): ProcessUsage | undefined {
 /** Of the kernel's interface, whatever the ticks of its own clock are. */
 const TICKS_PER_SECOND = 100;
 
-/** Processor time that all threads of a process have used, in milliseconds; undefined when it is gone, or where there is no /proc. */
-export function processorMsOf(pid: number): number | undefined {
-  const text = procFile(pid, 'stat');
-  if (text === undefined) return undefined;
-  // User and system time are the 14th and 15th.
-  const fields = statFields(text);
-  const ticks = Number(fields[11]) + Number(fields[12]);
-  return Number.isFinite(ticks) ? (ticks * 1000) / TICKS_PER_SECOND : undefined;
-}
-
 /** Of Linux: a processor is had while nothing else wants it. */
 const SCHED_IDLE = 5;
 
-/** What the kernel says in `stat`, of a process or a thread, from its third field on: behind the name, which may hold anything. */
-const statFields = (text: string): readonly string[] => text.slice(text.lastIndexOf(')') + 2).split(' ');
+/** How Linux schedules a process, or a thread. */
+export interface Stat {
+  /** R runs or waits for a processor, S sleeps, D waits for a disk, T is stopped. */
+  readonly state: string;
+  /** Of all threads of a process, milliseconds; undefined where it isn't told. */
+  readonly processorMs: number | undefined;
+  /** It has what others leave of the processors. */
+  readonly isSpare: boolean;
+}
+
+/** Undefined when it is gone, or where there is no /proc. */
+export function statOf(of: number | string): Stat | undefined {
+  const text = procFile(of, 'stat');
+  if (text === undefined) return undefined;
+  // Behind the name, which may hold anything: state is the third field, user and system time the 14th and 15th, the policy the 41st.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const ticks = Number(fields[11]) + Number(fields[12]);
+  return {
+    state: fields[0] ?? '',
+    processorMs: Number.isFinite(ticks) ? (ticks * 1000) / TICKS_PER_SECOND : undefined,
+    isSpare: Number(fields[38]) === SCHED_IDLE,
+  };
+}
+
+/** Processor time that all threads of a process have used, in milliseconds; undefined when it is gone, or where there is no /proc. */
+export const processorMsOf = (pid: number): number | undefined => statOf(pid)?.processorMs;
 
 /**
  * A process that has what others leave of the processors, and waits for more: some of its threads could run now. False where it sleeps, is
  * stopped, or is gone. It costs a file a thread.
  */
 export function waitsForLeftovers(pid: number): boolean {
-  const text = procFile(pid, 'stat');
-  if (text === undefined || Number(statFields(text)[38]) !== SCHED_IDLE) return false;
+  if (statOf(pid)?.isSpare !== true) return false;
   try {
-    return readdirSync(`/proc/${pid}/task`).some((thread) => {
-      const [state] = statFields(readFileSync(`/proc/${pid}/task/${thread}/stat`, 'latin1'));
-      return state === 'R';
-    });
+    return readdirSync(`/proc/${pid}/task`).some((thread) => statOf(`${pid}/task/${thread}`)?.state === 'R');
   } catch {
-    // A thread has ended meanwhile, or all of them.
+    // It has ended meanwhile.
     return false;
   }
 }

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { Runner } from '../../src/code-host/code-host.js';
 import { jailOf } from '../../src/jail/launch.js';
+import { statOf } from '../../src/jail/process-usage.js';
 import { compiled, compileRequest, event, fresh, readable, readableChange } from '../contracts/code-host.contract.js';
 import { HOST, item, UNIT, type Fixture, openHost, type Process } from './code-host-fixture.js';
 
@@ -69,15 +70,6 @@ const hogs = ({ detached }: { readonly detached: boolean }): ChildProcess[] =>
       detached,
     }),
   );
-
-/** Of Linux: SCHED_IDLE. */
-const LAST_OF_ALL = 5;
-
-/** The scheduling policy, the 41st field; the name in the second one may hold anything. */
-function policyOf({ pid }: Process): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[38]);
-}
 
 const runners = ({ processes }: Fixture): Process[] => processes.filter(({ role }) => role === 'runner');
 
@@ -269,7 +261,7 @@ describe('processes that are killed', () => {
       await busy.close();
     });
     const isSpare = (index: number): boolean =>
-      busy.processes[index] !== undefined && policyOf(busy.processes[index]) === LAST_OF_ALL;
+      busy.processes[index] !== undefined && statOf(busy.processes[index].pid)?.isSpare === true;
     busy.host.start();
     await until(() => isSpare(0));
     others = hogs({ detached: false });

@@ -18,7 +18,8 @@ internal sealed record JailRequest(uint? User, long DataBytes, long AddressBytes
     private const long MiB = 1024 * 1024;
 
     /// <summary>
-    /// `run`, `spare` (the same on what others leave of the processors) or `check`, the user or `-`, bytes of RLIMIT_DATA and of RLIMIT_AS, RLIMIT_NPROC, the program's assembly, and its arguments.
+    /// `run`, `spare` (the same on what others leave of the processors) or `check`, the user or `-`, bytes of RLIMIT_DATA and of
+    /// RLIMIT_AS, RLIMIT_NPROC, the program's assembly, and its arguments.
     /// Or `engine`, the same five, the folder that it may change, RLIMIT_FSIZE, what it may read (lines), the program, and its arguments.
     /// </summary>
     /// <exception cref="FormatException">They are others.</exception>

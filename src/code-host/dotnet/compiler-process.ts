@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os';
 import { StatefoldError } from '../../core/errors.js';
 import type { CompileRequest, CompileResult } from '../code-host.js';
 import type { PackedSources } from '../packed-sources.js';
@@ -16,7 +15,7 @@ export interface Compilation {
   readonly result: CompileResult;
   /** The compiler did not come to an end with the code: it was killed, or ended, over it. */
   readonly gaveUp: boolean;
-  /** Processor time that it took, milliseconds; where the kernel doesn't tell it, how long. 0: it was known. */
+  /** Processor time that it took, milliseconds; where the kernel doesn't tell it, how long. 0: it was known, or given up. */
   readonly usedMs: number;
 }
 
@@ -25,13 +24,11 @@ interface Job {
   readonly resolve: (compilation: Compilation) => void;
   readonly reject: (error: Error) => void;
   /** It was in the compiler when someone killed that; once is no fault of the code. */
-  retried: boolean;
+  readonly retried: boolean;
   /** Under which its outcome is kept. */
   key?: string;
 }
 
-/** Of one processor others may leave nothing, for as long as they are busy. */
-const HAS_SPARE = availableParallelism() > 1;
 /** What others leave of the processors is too little when a job has less than this share of one, after so many milliseconds. */
 const STARVED = { share: 0.1, afterMs: 2_000 };
 /** A job that is over its deadline with less than this share of a processor is over it for want of one. */
@@ -59,14 +56,12 @@ export class CompilerProcess {
   #closed = false;
   /** Until then processes are started with a share of their own. */
   #ownShareUntil = -Infinity;
-  /** Of the process: it has what others leave. */
+  /** Of the process: it has what others leave, where there is a launcher and more than one processor. */
   #isSpare = false;
   /** What the process had used when it was asked for the job. */
   #asked: { readonly at: number; readonly usedMs: number } | undefined;
   /** Processes that were replaced, and have not ended yet. */
   readonly #leaving = new Set<HostProcess>();
-  /** Of the job: what belongs to one that was begun anew is over. */
-  #attempt = 0;
 
   constructor(options: ResolvedOptions) {
     this.#options = options;
@@ -103,11 +98,9 @@ export class CompilerProcess {
   }
 
   async #send(job: Job): Promise<void> {
-    const attempt = ++this.#attempt;
-    const isCurrent = (): boolean => this.#job === job && this.#attempt === attempt;
     if (this.#options.kept !== undefined && job.key === undefined) {
-      const known = await this.#known(job, this.#options.kept, isCurrent);
-      if (!isCurrent()) return;
+      const known = await this.#known(job, this.#options.kept);
+      if (this.#job !== job) return;
       if (known !== undefined) {
         this.#finish({ result: known, gaveUp: false, usedMs: 0 });
         return;
@@ -115,14 +108,14 @@ export class CompilerProcess {
     }
     const process = this.#running();
     const { compileDeadlineMs, pollMs, startDeadlineMs } = this.#options;
-    this.#asked = { at: performance.now(), usedMs: processorMsIn(process) };
+    this.#ask(process);
     this.#watch = setInterval(() => this.#look(process), pollMs).unref();
     this.#arm(startDeadlineMs, 'it did not start in time');
-    const isAt = (): boolean => isCurrent() && process === this.#process;
+    const isAt = (): boolean => this.#job === job && process === this.#process;
     if (!(await process.ready) || !isAt()) return;
     clearTimeout(this.#deadline);
     this.#asked = undefined;
-    const sources = await this.#sourcesOf(job, isCurrent);
+    const sources = await this.#sourcesOf(job);
     if (sources === undefined || !isAt()) return;
     try {
       encodeCompile(this.#writer, ++this.#requestId, { ...job.request, sources }, this.#options.determinismChecks);
@@ -131,14 +124,14 @@ export class CompilerProcess {
       this.#finish({ result: gaveUp('the sources are too large'), gaveUp: false, usedMs: 0 });
       return;
     }
-    this.#asked = { at: performance.now(), usedMs: processorMsIn(process) };
+    this.#ask(process);
     this.#arm(compileDeadlineMs, `it took longer than ${compileDeadlineMs.toLocaleString('en-US')} ms`);
     process.send(this.#writer.end());
   }
 
   /** What came of the same code before. */
-  async #known(job: Job, kept: KeptCompilations, isCurrent: () => boolean): Promise<CompileResult | undefined> {
-    const sources = await this.#sourcesOf(job, isCurrent);
+  async #known(job: Job, kept: KeptCompilations): Promise<CompileResult | undefined> {
+    const sources = await this.#sourcesOf(job);
     if (sources === undefined) return undefined;
     try {
       job.key = await kept.keyOf(job.request, sources);
@@ -150,12 +143,12 @@ export class CompilerProcess {
   }
 
   /** Undefined: they can't be read, or are not wanted any more. The job is rejected then. */
-  async #sourcesOf(job: Job, isCurrent: () => boolean): Promise<PackedSources | undefined> {
+  async #sourcesOf(job: Job): Promise<PackedSources | undefined> {
     try {
       const { sources } = job.request;
       return typeof sources === 'function' ? await sources() : sources;
     } catch (error) {
-      if (isCurrent()) {
+      if (this.#job === job) {
         this.#idle();
         job.reject(error as Error);
       }
@@ -190,8 +183,7 @@ export class CompilerProcess {
     const { compilerMaxResidentBytes, maxThreads, observer } = this.#options;
     // Nothing is said of it once more while it dies.
     if (!process.alive) return;
-    if (this.#asked !== undefined && performance.now() - this.#asked.at >= STARVED.afterMs && this.#lacks(STARVED.share))
-      return this.#starve();
+    if (this.#lacks(STARVED.share, STARVED.afterMs)) return this.#starve();
     const usage = pid === undefined ? undefined : usageOf(pid);
     const excess = usage && excessOf(usage, compilerMaxResidentBytes, maxThreads);
     if (excess === undefined) return;
@@ -216,8 +208,7 @@ export class CompilerProcess {
     const job = this.#job;
     if (job === undefined) return;
     if (end.killedFromOutside && !job.retried) {
-      job.retried = true;
-      this.#again(job);
+      this.#again({ ...job, retried: true });
     } else if (end.neverReady) {
       this.#idle();
       job.reject(
@@ -248,9 +239,11 @@ export class CompilerProcess {
   }
 
   get #mayBeSpare(): boolean {
-    const { compilersGiveWay, jail } = this.#options;
-    const isWanted = HAS_SPARE && compilersGiveWay && jail.kind === 'jailed';
-    return isWanted && this.#leaving.size === 0 && performance.now() >= this.#ownShareUntil;
+    return this.#options.compilersGiveWay && this.#leaving.size === 0 && performance.now() >= this.#ownShareUntil;
+  }
+
+  #ask({ pid }: HostProcess): void {
+    this.#asked = { at: performance.now(), usedMs: (pid === undefined ? undefined : processorMsOf(pid)) ?? 0 };
   }
 
   /** Since the process was asked for the job. */
@@ -261,11 +254,12 @@ export class CompilerProcess {
     return used === undefined ? performance.now() - this.#asked.at : used - this.#asked.usedMs;
   }
 
-  /** It has what others leave, wants more, and had less than this share of a processor since it was asked. */
-  #lacks(share: number): boolean {
+  /** It was asked so long ago, has what others leave, wants more, and had less than this share of a processor since. */
+  #lacks(share: number, afterMs = 0): boolean {
     const { pid } = this.#process ?? {};
     if (!this.#isSpare || this.#asked === undefined || pid === undefined) return false;
-    return this.#usedMs() < share * (performance.now() - this.#asked.at) && waitsForLeftovers(pid);
+    const passedMs = performance.now() - this.#asked.at;
+    return passedMs >= afterMs && this.#usedMs() < share * passedMs && waitsForLeftovers(pid);
   }
 
   /** The job is begun anew by a process that has a share of its own: at once, since on what others leave a process takes its time to die, too. */
@@ -278,7 +272,7 @@ export class CompilerProcess {
       { pid: process.pid },
       'others left the compiler too little of the processors: it is started again, with a share of its own for a while',
     );
-    if (job !== undefined) this.#again(job);
+    if (job !== undefined) this.#again({ ...job });
   }
 
   #leave(process: HostProcess, why: string): void {
@@ -287,6 +281,7 @@ export class CompilerProcess {
     process.kill(why);
   }
 
+  /** A job of its own: what is still under way of the former one, a read of its sources say, belongs to that. */
   #again(job: Job): void {
     this.#idle();
     this.#job = job;
@@ -319,8 +314,6 @@ export class CompilerProcess {
     this.#job = undefined;
   }
 }
-
-const processorMsIn = ({ pid }: HostProcess): number => (pid === undefined ? undefined : processorMsOf(pid)) ?? 0;
 
 function gaveUp(why: string): CompileResult {
   const message = `The compiler gave up: ${why}.`;

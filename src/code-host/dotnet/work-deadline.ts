@@ -1,4 +1,4 @@
-import { procFile, processorMsOf } from '../../jail/process-usage.js';
+import { procFile, statOf } from '../../jail/process-usage.js';
 
 /** What the kernel says of the thread that runs uploaded code: the first one of its process. */
 export interface Scheduling {
@@ -19,11 +19,9 @@ export interface Scheduling {
 
 /** Undefined when the process is gone, or where there is no /proc. Costs some 20 µs. */
 export function schedulingOf(pid: number): Scheduling | undefined {
-  const stat = procFile(pid, 'stat');
+  const stat = statOf(pid);
   if (stat === undefined) return undefined;
-  // Behind the name, which may hold anything.
-  const state = stat.charAt(stat.lastIndexOf(')') + 2);
-  const processorMs = processorMsOf(pid);
+  const { state, processorMs } = stat;
   const [ran, waited, turns] = (procFile(pid, 'schedstat') ?? '').split(' ').map(Number);
   // Where the kernel is told not to count it says zeros.
   const counts = Number.isFinite(ran) && Number.isFinite(waited) && Number.isFinite(turns) && (ran !== 0 || processorMs === 0);
