@@ -81,7 +81,7 @@ export class ReducerCatchUps {
     const { generation, revivals } = reducer;
     const goesOn = stored !== undefined && sameRun(stored, reducer);
     const end = inputs.head;
-    const from = goesOn || revivals !== undefined ? 0 : Math.min(kept.position(reducer), end);
+    const from = goesOn || revivals !== undefined ? 0 : this.#startOf(reducer, end);
     if (stored !== undefined && stored.generation < generation)
       kept.superseded(
         reducer,
@@ -110,6 +110,12 @@ export class ReducerCatchUps {
     this.#runs.set(reducer.aggregateType, run);
     if (!goesOn) tables.setCatchUp(reducer.aggregateType, progress);
     if (!progress.done) void this.#run(run);
+  }
+
+  /** Where history begins that is to be folded: a type without aggregates has none, however long the tenant's is. */
+  #startOf(reducer: BoundReducer, end: number): number {
+    const { tables, kept } = this.#options;
+    return tables.typeCount(reducer.aggregateType) === 0 ? end : Math.min(kept.position(reducer), end);
   }
 
   /** Commits of the type from this offset on were not folded when they were appended: a catch-up folds them when nothing else waits. */

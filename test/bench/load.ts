@@ -52,8 +52,12 @@ export interface LoadGenerator {
   end(): void;
 }
 
+/** What measures waits for no processor, where the process may say so: clients of a service run on other machines. */
+const AHEAD = process.getuid?.() === 0 ? ['nice', '-n', '-15'] : [];
+
 export function startLoadGenerator(): LoadGenerator {
-  const child = spawn(process.execPath, [script('load-generator')], {
+  const [command = process.execPath, ...args] = [...AHEAD, process.execPath, script('load-generator')];
+  const child = spawn(command, args, {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   const ended = once(child, 'exit').then(([code]: unknown[]) => {

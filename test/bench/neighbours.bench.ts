@@ -223,6 +223,17 @@ interface Plain {
   readonly mustContain: string;
 }
 
+const CALM_LOAD = {
+  path: '/events',
+  keys: [API_KEY],
+  bodies: PLAIN_SINGLE,
+  aggregates: 100,
+  clients: 32,
+  perSecond: PER_SECOND,
+  durationMs: SECONDS * 1000,
+  first: 0,
+};
+
 async function beside(where: string, env: Readonly<Record<string, string>>, plainly: Plain): Promise<void> {
   const service: Service = await startService(context, {
     readStore: true,
@@ -234,18 +245,7 @@ async function beside(where: string, env: Readonly<Record<string, string>>, plai
   for (const [name, text] of Object.entries(sample('flights'))) form.append('file', new Blob([text]), name);
   const uploaded = await service.request('POST', '/projections/upload?waitSeconds=30', { raw: form, key: loud });
   if (uploaded.status !== 202) throw new Error(uploaded.text);
-  const calm: Load = {
-    port: Number(new URL(service.url).port),
-    path: '/events',
-    keys: [API_KEY],
-    bodies: PLAIN_SINGLE,
-    aggregates: 100,
-    clients: 32,
-    perSecond: PER_SECOND,
-    durationMs: SECONDS * 1000,
-    first: 0,
-    mustContain: '"version":',
-  };
+  const calm: Load = { ...CALM_LOAD, port: Number(new URL(service.url).port), mustContain: '"version":' };
   let first = 0;
   const generator = startLoadGenerator();
   const both = async (): Promise<Pair> => {
@@ -288,8 +288,9 @@ async function beside(where: string, env: Readonly<Record<string, string>>, plai
     console.error(`${where}: beside ${name} p99 in ms ${shownOf('ours')}; ${plainly.name} ${shownOf('plain')}`);
   }
   generator.end();
-  plainly.process.stop();
   await service.stop();
+  if (isWanted('BENCH_KINDS', 'small appends')) await withoutTurns(where, plainly);
+  plainly.process.stop();
   // Alone it is the same whatever comes next: what three rounds say of it differs by as much as floods do, and some begin behind what another one left.
   const alone = slowestOf(rows.flatMap(({ rounds }) => rounds.map((round) => round.alone)));
   for (const { name, shown, rounds } of rows) {
@@ -304,6 +305,33 @@ async function beside(where: string, env: Readonly<Record<string, string>>, plai
       `goal 1.5 (${from.toFixed(2)} to ${to.toFixed(2)})`,
     );
   }
+}
+
+/** What a service without turns makes of such a flood: the yardstick is flooded itself. */
+async function withoutTurns(where: string, { name, process: { port }, mustContain }: Plain): Promise<void> {
+  const generator = startLoadGenerator();
+  const calm = { ...CALM_LOAD, port, mustContain };
+  const text = numbered(PLAIN_SINGLE.join(''));
+  const request = { method: 'POST', path: '/events', headers: JSON_TYPE, text };
+  const [alone, beside]: [number[], number[]] = [[], []];
+  let perSecond = 0;
+  for (let i = -1; i < ROUNDS; i++) {
+    const before = p99((await generator.run(calm)).latencies);
+    const running = await startFlood({ port, clients: 64, request });
+    const meanwhile = p99((await generator.run(calm)).latencies);
+    ({ perSecond } = await running.end());
+    if (i < 0) continue;
+    alone.push(before);
+    beside.push(meanwhile);
+  }
+  generator.end();
+  const shown = `${median(beside).toFixed(1)} ms (${Math.round(perSecond).toLocaleString('en')}/s)`;
+  report(
+    `${where}: p99 of ${name} beside small appends to itself`,
+    shown,
+    `alone ${median(alone).toFixed(1)}`,
+    median(beside) / median(alone),
+  );
 }
 
 try {

@@ -118,7 +118,7 @@ export function standbysWithErasures(seed: number): WorldOptions {
 }
 
 /** A seed with erasures: retention took what was told of erased events, of some keys of those that are looked at then. */
-export const PARTLY_FORGOTTEN = 575;
+export const PARTLY_FORGOTTEN = 592;
 
 export interface Outcome {
   readonly problems: readonly string[];

@@ -221,7 +221,7 @@ mutant(
       saveAtOnce.call(this, { phase: cursor.phase + 1, told: cursor.told });
       return after;
     },
-  34,
+  4488,
 );
 
 mutant(

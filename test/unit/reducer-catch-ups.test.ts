@@ -23,9 +23,10 @@ class World {
   #asked: (() => void) | undefined;
   readonly catchUps: ReducerCatchUps;
 
-  constructor() {
+  constructor({ aggregates = 1 } = {}) {
     const parts = {
       tables: {
+        typeCount: () => aggregates,
         catchUp: () => undefined,
         setCatchUp: () => undefined,
         section: { tenantId: 't', isFull: false },
@@ -62,6 +63,24 @@ class World {
 }
 
 describe('catch-ups of reducers', () => {
+  it('read nothing of a long history for a type without aggregates, and fold what is shed from there on', async () => {
+    const world = new World({ aggregates: 0 });
+    world.catchUps.start(bound(1));
+    assert.deepEqual(world.catchUps.progress('account'), {
+      status: 'done',
+      processed: END,
+      total: END,
+      eventsPerSecond: 0,
+    });
+    assert.deepEqual(world.from, []);
+    world.catchUps.behind('account', END + 5);
+    assert.equal(world.catchUps.progress('account')?.status, 'running');
+    await world.asked(1);
+    assert.deepEqual(world.from, [END + 5]);
+    world.catchUps.close();
+    world.pass();
+  });
+
   it('read no further for a binding that another one has superseded', async () => {
     const world = new World();
     world.catchUps.start(bound(1));
