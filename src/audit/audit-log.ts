@@ -32,8 +32,8 @@ const PRODUCE_BYTES = 256 * 1024;
 const WAIT_MS = 10_000;
 const TOLD_AT_ONCE = 16;
 /**
- * While clients of several tenants are about, produces that would follow each other begin so many milliseconds apart. One tenant's uploads,
- * most of them refused, made 630 of them a second, which was half of all that the broker was asked.
+ * While clients of several tenants are about, what came during a produce is written so many milliseconds after that one began: at once it
+ * is little. One tenant's uploads, most of them refused, made 630 produces a second, which was half of all that the broker was asked.
  */
 const GATHERED_MS = 10;
 /** Of a window so many bytes are read, and looked at, on a turn, and what the reading costs, units of it. */
@@ -171,7 +171,7 @@ export class AuditLog implements AuditTrail {
     let begunAt = -Infinity;
     while (this.#unwritten.length > 0) {
       const rest = background.isShared ? begunAt + GATHERED_MS - performance.now() : 0;
-      if (rest > 0) await pause(rest, { ref: true });
+      if (rest > 0) await pause(Math.ceil(rest), { ref: true });
       begunAt = performance.now();
       const late = performance.now() - WAIT_MS;
       const [records = []] = appendsOf(

@@ -289,8 +289,6 @@ async function beside(where: string, env: Readonly<Record<string, string>>, plai
   }
   generator.end();
   await service.stop();
-  if (isWanted('BENCH_KINDS', 'small appends')) await withoutTurns(where, plainly);
-  plainly.process.stop();
   // Alone it is the same whatever comes next: what three rounds say of it differs by as much as floods do, and some begin behind what another one left.
   const alone = slowestOf(rows.flatMap(({ rounds }) => rounds.map((round) => round.alone)));
   for (const { name, shown, rounds } of rows) {
@@ -305,6 +303,8 @@ async function beside(where: string, env: Readonly<Record<string, string>>, plai
       `goal 1.5 (${from.toFixed(2)} to ${to.toFixed(2)})`,
     );
   }
+  if (isWanted('BENCH_KINDS', 'small appends')) await withoutTurns(where, plainly);
+  plainly.process.stop();
 }
 
 /** What a service without turns makes of such a flood: the yardstick is flooded itself. */
@@ -315,16 +315,18 @@ async function withoutTurns(where: string, { name, process: { port }, mustContai
   const request = { method: 'POST', path: '/events', headers: JSON_TYPE, text };
   const [alone, beside]: [number[], number[]] = [[], []];
   let perSecond = 0;
+  // Alone first: behind a flood it may still have to read what it sent.
+  for (let i = -1; i < ROUNDS; i++) alone.push(p99((await generator.run(calm)).latencies));
   for (let i = -1; i < ROUNDS; i++) {
-    const before = p99((await generator.run(calm)).latencies);
     const running = await startFlood({ port, clients: 64, request });
-    const meanwhile = p99((await generator.run(calm)).latencies);
-    ({ perSecond } = await running.end());
-    if (i < 0) continue;
-    alone.push(before);
-    beside.push(meanwhile);
+    try {
+      beside.push(p99((await generator.run(calm)).latencies));
+    } finally {
+      ({ perSecond } = await running.end());
+    }
   }
   generator.end();
+  for (const measured of [alone, beside]) measured.shift();
   const shown = `${median(beside).toFixed(1)} ms (${Math.round(perSecond).toLocaleString('en')}/s)`;
   report(
     `${where}: p99 of ${name} beside small appends to itself`,

@@ -11,7 +11,7 @@ const begun = (n: number) => ({
   ...{ object: {}, requestId: `q-${n}` },
 });
 
-test('a produce that would follow another one rests, and has all that came meanwhile; one behind a pause does not', async (t) => {
+test('what came during a produce rests, and goes in one with what came meanwhile; what came when none was under way does not', async (t) => {
   let isShared = true;
   t.mock.getter(background, 'isShared', () => isShared);
   t.mock.timers.enable({ apis: ['setTimeout'] });
@@ -43,7 +43,7 @@ test('a produce that would follow another one rests, and has all that came meanw
   assert.deepEqual(produces, [1, 4]);
 
   await audit.begin(begun(5));
-  assert.deepEqual(produces, [1, 4, 1], 'nothing was under way');
+  assert.deepEqual(produces, [1, 4, 1], 'none was under way');
 
   isShared = false;
   await Promise.all([6, 7, 8].map((n) => audit.begin(begun(n))));

@@ -12,20 +12,26 @@ const rounds = async (): Promise<void> => {
   for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
 };
 
-/** A broker that answers at once, with how many queries there were. */
-function counted(): { readonly query: OffsetQuery; readonly asked: () => number } {
+/** A broker that answers with how many queries there were: at once, or when it is told to. */
+function counted({ isHeld = false } = {}): {
+  readonly query: OffsetQuery;
+  readonly asked: () => number;
+  readonly answer: () => void;
+} {
   let asked = 0;
+  const held: (() => void)[] = [];
   const broker = {
     address: 'one:9092',
     send: (): Promise<unknown> => {
       const offset = ++asked;
-      return Promise.resolve([0, 1, 2].map((partition) => ({ topic: 'a', partition, code: 0, offset })));
+      const answers = [0, 1, 2].map((partition) => ({ topic: 'a', partition, code: 0, offset }));
+      return new Promise((resolve) => (isHeld ? held.push(() => resolve(answers)) : resolve(answers)));
     },
   } as unknown as Broker;
   const cluster = {
     routed: <T>(_: unknown, work: (leader: Broker) => Promise<T>): Promise<T> => work(broker),
   } as unknown as Cluster;
-  return { query: new OffsetQuery(cluster, 1_000), asked: () => asked };
+  return { query: new OffsetQuery(cluster, 1_000), asked: () => asked, answer: () => held.forEach((go) => go()) };
 }
 
 test('beside other tenants a query rests behind the last one, and answers all that was asked meanwhile', async (t) => {
@@ -47,11 +53,16 @@ test('beside other tenants a query rests behind the last one, and answers all th
   assert.equal(await query.offset(of(0), 'end'), 3, 'behind a pause it waits for nothing');
 });
 
-test('what is asked behind the beginning of a query is answered by the next one', async () => {
-  const { query } = counted();
+test('what is asked while a query is under way is answered by one that begins later', async () => {
+  const { query, asked, answer } = counted({ isHeld: true });
   const first = query.offset(of(0), 'end');
-  await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(await Promise.all([first, query.offset(of(0), 'end')]), [1, 2]);
+  await rounds();
+  assert.equal(asked(), 1, 'it is under way');
+  const second = query.offset(of(0), 'end');
+  await rounds();
+  assert.equal(asked(), 2);
+  answer();
+  assert.deepEqual(await Promise.all([first, second]), [1, 2]);
 });
 
 test('a tenant alone waits for no pause', async (t) => {
