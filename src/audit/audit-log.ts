@@ -170,10 +170,10 @@ export class AuditLog implements AuditTrail {
     this.#writing = true;
     let begunAt = -Infinity;
     while (this.#unwritten.length > 0) {
-      const rest = background.isShared ? begunAt + GATHERED_MS - performance.now() : 0;
-      if (rest > 0) await pause(Math.ceil(rest), { ref: true });
+      const rest = background.restOf(begunAt, GATHERED_MS);
+      if (rest > 0) await pause(rest, { ref: true });
       begunAt = performance.now();
-      const late = performance.now() - WAIT_MS;
+      const late = begunAt - WAIT_MS;
       const [records = []] = appendsOf(
         this.#unwritten.map(({ record }) => record),
         Math.min(PRODUCE_BYTES, this.#log.maxAppendBytes),

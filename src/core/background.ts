@@ -101,6 +101,14 @@ export class Background {
     return this.#sharedUntil > -Infinity && this.#now() < this.#sharedUntil;
   }
 
+  /**
+   * How long to wait, milliseconds, before something begins that last began then, by `performance.now()`: while clients of several tenants
+   * are about, it is to begin so far apart. 0: it need not wait.
+   */
+  restOf(begunAt: number, apartMs: number): number {
+    return this.isShared ? Math.max(0, Math.ceil(begunAt + apartMs - this.#now())) : 0;
+  }
+
   /** There is work that no client waits for. */
   get isAtWork(): boolean {
     return this.#serving;

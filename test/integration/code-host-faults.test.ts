@@ -251,7 +251,7 @@ describe('processes that are killed', () => {
 
   it('a compiler has what others leave of the processors, and a share of its own where that is nothing', async (t) => {
     if (jailOf(HOST).kind !== 'jailed' || availableParallelism() === 1)
-      return t.skip('compilers have a share of their own here');
+      return t.skip('without a launcher, or on one processor, compilers have a share of their own');
     const busy = openHost({ compilers: 1, compilersGiveWay: true, determinismChecks: 'off' });
     const compile = (): Promise<unknown> => compiled(busy.host, 'reducer', CODE);
     let others: readonly ChildProcess[] = [];

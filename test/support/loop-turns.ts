@@ -3,6 +3,11 @@ export function busy(milliseconds: number): void {
   for (const until = performance.now() + milliseconds; performance.now() < until;);
 }
 
+/** Resolves when what is ready to run, and what follows from it, has had some turns on the event loop. */
+export async function someTurns(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
+
 /** Does the work; gives how often others had their turn on the event loop meanwhile, and the work may ask how often they had so far. */
 export async function turnsDuring<T>(
   work: (turns: () => number) => T | Promise<T>,

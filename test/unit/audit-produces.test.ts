@@ -5,10 +5,16 @@ import { AuditLog } from '../../src/audit/audit-log.js';
 import { background } from '../../src/core/background.js';
 import { silentLogger } from '../../src/core/logger.js';
 import type { Log, NewRecord } from '../../src/log/log.js';
+import { someTurns } from '../support/loop-turns.js';
 
 const begun = (n: number) => ({
-  ...{ tenantId: 'acme', tenantCreatedAt: undefined, keyId: 'key-1', keyName: 'ci', action: 'reducer.delete' },
-  ...{ object: {}, requestId: `q-${n}` },
+  tenantId: 'acme',
+  tenantCreatedAt: undefined,
+  keyId: 'key-1',
+  keyName: 'ci',
+  action: 'reducer.delete',
+  object: {},
+  requestId: `q-${n}`,
 });
 
 test('what came during a produce rests, and goes in one with what came meanwhile; what came when none was under way does not', async (t) => {
@@ -25,17 +31,14 @@ test('what came during a produce rests, and goes in one with what came meanwhile
       Promise.resolve({ firstOffset: produces.push(records.length) }),
   } as unknown as Log;
   const audit = await AuditLog.open({ log, retentionMs: 1, logger: silentLogger });
-  const rounds = async (): Promise<void> => {
-    for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
-  };
 
   const first = audit.begin(begun(0));
   assert.deepEqual(produces, [1], 'it is written at once');
   const others = [1, 2, 3].map((n) => audit.begin(begun(n)));
   await first;
-  await rounds();
+  await someTurns();
   others.push(audit.begin(begun(4)));
-  await rounds();
+  await someTurns();
   assert.deepEqual(produces, [1]);
   now += 10;
   t.mock.timers.tick(10);

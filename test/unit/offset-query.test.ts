@@ -5,12 +5,9 @@ import { background } from '../../src/core/background.js';
 import type { Broker } from '../../src/kafka/broker.js';
 import type { Cluster } from '../../src/kafka/cluster.js';
 import { OffsetQuery } from '../../src/log/kafka/offset-query.js';
+import { someTurns } from '../support/loop-turns.js';
 
 const of = (partition: number) => ({ topic: 'a', partition });
-
-const rounds = async (): Promise<void> => {
-  for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
-};
 
 /** A broker that answers with how many queries there were: at once, or when it is told to. */
 function counted({ isHeld = false } = {}): {
@@ -42,9 +39,9 @@ test('beside other tenants a query rests behind the last one, and answers all th
   const { query, asked } = counted();
   assert.equal(await query.offset(of(0), 'end'), 1, 'the first waits for nothing');
   const [second, third] = [query.offset(of(0), 'end'), query.offset(of(1), 'end')];
-  await rounds();
+  await someTurns();
   const fourth = query.offset(of(2), 'end');
-  await rounds();
+  await someTurns();
   assert.equal(asked(), 1);
   now += 2;
   t.mock.timers.tick(2);
@@ -56,10 +53,10 @@ test('beside other tenants a query rests behind the last one, and answers all th
 test('what is asked while a query is under way is answered by one that begins later', async () => {
   const { query, asked, answer } = counted({ isHeld: true });
   const first = query.offset(of(0), 'end');
-  await rounds();
+  await someTurns();
   assert.equal(asked(), 1, 'it is under way');
   const second = query.offset(of(0), 'end');
-  await rounds();
+  await someTurns();
   assert.equal(asked(), 2);
   answer();
   assert.deepEqual(await Promise.all([first, second]), [1, 2]);

@@ -13,7 +13,19 @@ namespace Statefold.Launcher;
 /// <param name="Folder">The one folder that it may change; null: there is none.</param>
 /// <param name="FileBytes">RLIMIT_FSIZE.</param>
 /// <param name="IsSpare">It has a processor while nothing else wants it.</param>
-internal sealed record JailRequest(uint? User, long DataBytes, long AddressBytes, long Threads, string Program, string[] Executable, string[] Readable, string[] Arguments, bool Check, string? Folder, long FileBytes, bool IsSpare)
+internal sealed record JailRequest(
+    uint? User,
+    long DataBytes,
+    long AddressBytes,
+    long Threads,
+    string Program,
+    string[] Executable,
+    string[] Readable,
+    string[] Arguments,
+    bool Check,
+    string? Folder,
+    long FileBytes,
+    bool IsSpare)
 {
     private const long MiB = 1024 * 1024;
 
@@ -27,7 +39,9 @@ internal sealed record JailRequest(uint? User, long DataBytes, long AddressBytes
     {
         if (arguments.Length < 6 || arguments[0] is not ("run" or "spare" or "check" or "engine") || (arguments[0] == "engine" && arguments.Length < 9))
         {
-            throw new FormatException("Statefold.Launcher run|spare|check <uid>|- <bytes of data> <bytes of addresses> <threads> <assembly> [argument…], or engine <uid>|- <bytes of data> <bytes of addresses> <threads> <folder> <bytes of a file> <readable paths> <program> [argument…]");
+            throw new FormatException(
+                "Statefold.Launcher run|spare|check <uid>|- <bytes of data> <bytes of addresses> <threads> <assembly> [argument…], "
+                + "or engine <uid>|- <bytes of data> <bytes of addresses> <threads> <folder> <bytes of a file> <readable paths> <program> [argument…]");
         }
 
         uint? user = arguments[1] == "-" ? null : uint.Parse(arguments[1]);
@@ -36,7 +50,20 @@ internal sealed record JailRequest(uint? User, long DataBytes, long AddressBytes
         var threads = long.Parse(arguments[4]);
         if (arguments[0] == "engine")
         {
-            return new JailRequest(user, data, addresses, threads, arguments[8], [arguments[8]], arguments[7].Split('\n'), [.. arguments.AsSpan(8)], false, arguments[5], long.Parse(arguments[6]), true);
+            return new JailRequest(
+                user,
+                data,
+                addresses,
+                threads,
+                arguments[8],
+                [arguments[8]],
+                arguments[7].Split('\n'),
+                [.. arguments.AsSpan(8)],
+                Check: false,
+                Folder: arguments[5],
+                FileBytes: long.Parse(arguments[6]),
+                // A statement can be sent again.
+                IsSpare: true);
         }
 
         var dotnet = Environment.ProcessPath ?? "";
@@ -50,11 +77,11 @@ internal sealed record JailRequest(uint? User, long DataBytes, long AddressBytes
             [root + "/dotnet", root + "/host", root + "/shared"],
             [FolderOf(arguments[5])],
             [dotnet, .. arguments.AsSpan(5)],
-            arguments[0] == "check",
-            null,
+            Check: arguments[0] == "check",
+            Folder: null,
             // At 0 the runtime doesn't start.
-            MiB,
-            arguments[0] == "spare");
+            FileBytes: MiB,
+            IsSpare: arguments[0] == "spare");
     }
 
     private static string FolderOf(string path) => path[..Math.Max(0, path.LastIndexOf('/'))];

@@ -70,8 +70,8 @@ export class OffsetQuery {
       });
       this.#schedule(leader, kind, queue);
     };
-    const rest = background.isShared ? queue.begunAt + APART_MS - performance.now() : 0;
-    if (rest > 0) setTimeout(begin, Math.ceil(rest));
+    const rest = background.restOf(queue.begunAt, APART_MS);
+    if (rest > 0) setTimeout(begin, rest);
     // After the work of this turn: so that what was asked in one turn goes in one request.
     else setImmediate(begin);
   }
