@@ -1,6 +1,7 @@
 // A thousand tenants on one Kafka: what making them takes, what they cost while nobody uses them, how soon one is there that
 // was cold, and what appends over all of them cost beside appends to one.
 import { readFileSync } from 'node:fs';
+import { processorMsOf } from '../../src/jail/process-usage.js';
 import { childrenOf } from '../support/load-world.js';
 import { AS_ADMIN, API_KEY, startService, temporaryDirectory, type Service } from '../support/service.js';
 import { brokersOfThisRun } from './brokers.js';
@@ -12,7 +13,6 @@ const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
 const QUIET_MS = 10_000;
 const HEAP = ['-Xms2g', '-Xmx2g'];
 const PREFIX = `tenants${process.pid}`;
-const TICKS_PER_SECOND = 100;
 
 const cleanups: (() => Promise<unknown> | void)[] = [];
 const context = { after: (cleanup: () => void): void => void cleanups.push(cleanup) } as unknown as Parameters<
@@ -22,11 +22,7 @@ const shown = TENANTS.toLocaleString('en');
 const ms = (value: number): string => `${value.toFixed(value < 10 ? 2 : 0)} ms`;
 
 /** Seconds of processor time of the process so far. */
-function cpuOf(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
-}
+const cpuOf = (pid: number): number => (processorMsOf(pid) ?? NaN) / 1000;
 
 const residentMiB = (pid: number): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024;

@@ -5,6 +5,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync,
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'node:test';
+import { statOf } from '../../src/jail/process-usage.js';
 import { Api, success, withoutMoving } from '../support/api.js';
 import { openSocket } from '../support/api-channels.js';
 import { tally, totals } from '../support/csharp.js';
@@ -68,12 +69,8 @@ function descendants(pid: number): number[] {
 
 /** Neither gone nor a zombie. */
 function runs(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat[stat.lastIndexOf(')') + 2] !== 'Z';
-  } catch {
-    return false;
-  }
+  const stat = statOf(pid);
+  return stat !== undefined && stat.state !== 'Z';
 }
 
 /** Processes that have a file under the directory open, or work in it. */

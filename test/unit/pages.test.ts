@@ -1,10 +1,10 @@
 // What walks the pages can fail: each of its rules refuses something.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { text as output } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { statOf } from '../../src/jail/process-usage.js';
 import { answers, parsePage } from '../support/page.js';
 import { temporaryDirectory, until } from '../support/service.js';
 import { Reader } from '../support/terminal.js';
@@ -184,10 +184,6 @@ test('what a page starts ends with the process that walks it', async (t) => {
 
 /** Neither gone nor a zombie. */
 function alive(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat[stat.lastIndexOf(')') + 2] !== 'Z';
-  } catch {
-    return false;
-  }
+  const stat = statOf(pid);
+  return stat !== undefined && stat.state !== 'Z';
 }
